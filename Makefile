@@ -1,0 +1,33 @@
+# Each target sets up all it needs in .venv; a second run is quick.
+PYTHON ?= python3
+BIN := .venv/bin
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test docs format clean
+
+demo: .venv/installed
+	$(BIN)/python examples/tour.py
+
+test: .venv/installed
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
+	$(BIN)/mypy
+	$(BIN)/python -m labelset.pages docs --missing
+	$(BIN)/python -m pytest -n 2
+
+docs: .venv/installed
+	$(BIN)/python -m labelset.pages docs
+
+format: .venv/installed
+	$(BIN)/ruff check --fix src tests examples
+	$(BIN)/ruff format src tests examples
+
+.venv/installed: pyproject.toml constraints.txt
+	@echo "Installing into .venv (once; a minute or two) ..."
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[demo,test]'
+	@touch $@
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,7 @@
+"""`python -m labelset`."""
+
+import sys
+
+from labelset.cli import main
+
+sys.exit(main())

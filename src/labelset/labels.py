@@ -1,0 +1,300 @@
+"""Labels: which labels are on, off or unknown, per row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labelset import _csr, check
+
+__all__ = ["Labels"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Labels:
+    """The answer: which labels are on, off or unknown in each row, soft values included.
+
+    Kept as compressed sparse rows. An entry that is not stored is off; a stored entry is on, has
+    the soft value in `values`, or is unknown where that value is NaN. Memory is proportional to
+    what is stored. Build one with the `from_...` constructors, which check their input.
+
+    >>> y = Labels.from_lists([[0, 2], []], n=3)
+    >>> y
+    Labels(2 rows, 3 labels, 2 on, 0 unknown)
+    >>> y.dense()
+    tensor([[1., 0., 1.],
+            [0., 0., 0.]])
+    """
+
+    indptr: Tensor
+    """(rows + 1,) int64: row i stores entries indptr[i] to indptr[i + 1]."""
+    indices: Tensor
+    """(stored,) int32: the label of each stored entry, ascending within its row."""
+    n: int
+    """How many labels there are."""
+    values: Tensor | None = None
+    """(stored,) float32 in (0, 1], NaN where unknown; None when every stored entry is on."""
+
+    # ---- constructors -------------------------------------------------------------------------
+
+    @classmethod
+    def from_dense(cls, y: Any, unknown: int | None = None) -> Labels:
+        """From a (rows, labels) tensor or array: bool, 0 / 1, or floats in [0, 1].
+
+        NaN is unknown, and so is the integer given as `unknown`.
+
+        >>> Labels.from_dense([[1, 0, -1]], unknown=-1).dense()
+        tensor([[1., 0., nan]])
+        """
+        if isinstance(y, Labels):
+            return y
+        t = _csr.as_tensor(y)
+        if t.ndim != 2:
+            raise ValueError(f"labels must be 2-D (rows, labels), got shape {tuple(t.shape)}")
+        missing = t.isnan() if t.is_floating_point() else torch.zeros_like(t, dtype=torch.bool)
+        if unknown is not None:
+            missing = missing | (t == check.whole("unknown", unknown, low=-(2**63)))
+        check.unit_interval(torch.where(missing, torch.zeros_like(t), t))
+        rows, columns = ((t != 0) | missing).nonzero(as_tuple=True)
+        stored = t[rows, columns].to(torch.float32)
+        stored[missing[rows, columns]] = torch.nan
+        return cls(
+            _csr.pointers(rows, len(t)), columns.to(torch.int32), t.shape[1], _csr.plain(stored)
+        )
+
+    @classmethod
+    def from_lists(
+        cls,
+        rows: Iterable[Sequence[int]],
+        n: int,
+        unknown: Iterable[Sequence[int]] | None = None,
+    ) -> Labels:
+        """From one list of label numbers per row; `unknown` lists those not known to be on or off.
+
+        >>> Labels.from_lists([[1], [0]], n=2, unknown=[[0], []]).dense()
+        tensor([[nan, 1.],
+                [1., 0.]])
+        """
+        on = _csr.ragged("rows", rows)
+        free = None if unknown is None else _csr.ragged("unknown", unknown)
+        return cls.from_csr(*on, n=n, unknown=free)
+
+    @classmethod
+    def from_csr(
+        cls,
+        indptr: Any,
+        indices: Any,
+        n: int,
+        values: Any = None,
+        unknown: tuple[Any, Any] | None = None,
+    ) -> Labels:
+        """From compressed sparse rows; `unknown` is an (indptr, indices) pair of its own.
+
+        >>> Labels.from_csr([0, 2, 3], [0, 2, 1], n=3).counts()
+        tensor([2, 1])
+        """
+        check.whole("n", n)
+        rows, columns = _csr.entries("indptr", "indices", indptr, indices, n)
+        stored = None
+        if values is not None:
+            stored = _csr.as_tensor(values).to(torch.float32)
+            if stored.shape != columns.shape:
+                raise ValueError(
+                    f"values must be one per index, {len(columns)}, got {tuple(stored.shape)}"
+                )
+            check.unit_interval(stored[:, None])
+        count = len(_csr.as_tensor(indptr)) - 1
+        if unknown is not None:
+            free_rows, free = _csr.entries("unknown[0]", "unknown[1]", *unknown, n)
+            if len(_csr.as_tensor(unknown[0])) - 1 != count:
+                raise ValueError("unknown must have as many rows as the labels that are on")
+            ones = torch.ones(len(columns)) if stored is None else stored
+            stored = torch.cat([ones, torch.full((len(free),), torch.nan)])
+            rows, columns = torch.cat([rows, free_rows]), torch.cat([columns, free])
+        return cls._assemble(rows, columns, stored, count, n)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, unknown: Any = None) -> Labels:
+        """From a scipy sparse matrix of 0 / 1 or values in [0, 1]; `unknown`: a second one."""
+        csr = matrix.tocsr().copy()
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        free = None
+        if unknown is not None:
+            other = unknown.tocsr()
+            if other.shape != csr.shape:
+                raise ValueError(f"unknown must have shape {csr.shape}, got {other.shape}")
+            free = (other.indptr, other.indices)
+        return cls.from_csr(csr.indptr, csr.indices, csr.shape[1], csr.data, free)
+
+    @classmethod
+    def stack(cls, parts: Sequence[Labels]) -> Labels:
+        """The rows of several `Labels`, one below the other.
+
+        >>> len(Labels.stack([Labels.from_lists([[0]], n=2), Labels.from_lists([[], [1]], n=2)]))
+        3
+        """
+        if not parts:
+            raise ValueError("stack needs at least one Labels, got none")
+        if len({part.n for part in parts}) > 1:
+            raise ValueError(f"stack needs equal n, got {[part.n for part in parts]}")
+        lengths = torch.cat([part.indptr.diff() for part in parts])
+        soft = any(part.values is not None for part in parts)
+        return cls(
+            _csr.cumulate(lengths),
+            torch.cat([part.indices for part in parts]),
+            parts[0].n,
+            torch.cat([part._filled() for part in parts]) if soft else None,
+        )
+
+    @classmethod
+    def _assemble(
+        cls, rows: Tensor, columns: Tensor, stored: Tensor | None, count: int, n: int
+    ) -> Labels:
+        """Entries in any order -> rows sorted by label, exact zeros dropped, duplicates refused."""
+        if stored is not None:
+            keep = stored != 0
+            rows, columns, stored = rows[keep], columns[keep], stored[keep]
+        order = torch.argsort(rows * max(n, 1) + columns)
+        rows, columns = rows[order], columns[order]
+        twice = (rows.diff() == 0) & (columns.diff() == 0)
+        if bool(twice.any()):
+            i = int(twice.nonzero()[0])
+            raise ValueError(
+                f"label {int(columns[i])} appears twice in row {int(rows[i])}; "
+                "list each label once, as on or as unknown"
+            )
+        values = None if stored is None else _csr.plain(stored[order])
+        return cls(_csr.pointers(rows, count), columns.to(torch.int32), n, values)
+
+    # ---- what is in it ------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.indptr.shape[0] - 1
+
+    def __repr__(self) -> str:
+        unknown = 0 if self.values is None else int(self.values.isnan().sum())
+        on = len(self.indices) - unknown
+        return f"Labels({len(self)} rows, {self.n} labels, {on} on, {unknown} unknown)"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Labels):
+            return NotImplemented
+        return (
+            self.n == other.n
+            and torch.equal(self.indptr, other.indptr)
+            and torch.equal(self.indices, other.indices)
+            and torch.equal(self._filled().nan_to_num(-1.0), other._filled().nan_to_num(-1.0))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.n
+
+    @property
+    def device(self) -> torch.device:
+        return self.indices.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        parts = (self.indptr, self.indices, self.values)
+        return sum(t.numel() * t.element_size() for t in parts if t is not None)
+
+    def rows(self) -> Tensor:
+        """The row of each stored entry."""
+        index = torch.arange(len(self), device=self.device)
+        return torch.repeat_interleave(index, self.indptr.diff(), output_size=self.indices.shape[0])
+
+    def counts(self) -> Tensor:
+        """How many labels are on in each row (soft: above 0; unknown ones do not count)."""
+        if self.values is None:
+            return self.indptr.diff()
+        on = (~self.values.isnan()).to(torch.int64)
+        return torch.zeros(len(self), dtype=torch.int64, device=self.device).index_add(
+            0, self.rows(), on
+        )
+
+    def known(self) -> Tensor | None:
+        """(rows, n) bool: which entries are known; None when all are."""
+        if self.values is None:
+            return None
+        free = self.values.isnan()
+        if check.can_look(free) and not bool(free.any()):
+            return None
+        mask = torch.ones(self.shape, dtype=torch.bool, device=self.device)
+        return mask.index_put((self.rows(), self.indices.long()), ~free)
+
+    def dense(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """(rows, n) tensor, unknown entries NaN. An integer or bool dtype cannot hold unknowns."""
+        stored = self._filled()
+        if not dtype.is_floating_point and self.values is not None:
+            raise TypeError(
+                f"{dtype} cannot hold soft or unknown labels; use a floating-point dtype"
+            )
+        out = torch.zeros(self.shape, dtype=dtype, device=self.device)
+        return out.index_put((self.rows(), self.indices.long()), stored.to(dtype))
+
+    # ---- other views --------------------------------------------------------------------------
+
+    def __getitem__(self, rows: Any) -> Labels:
+        """The chosen rows: an int, a slice, a list or tensor of ints, or a bool mask."""
+        index = torch.arange(len(self), device=self.device)
+        if isinstance(rows, (list, tuple, np.ndarray)):
+            rows = torch.as_tensor(np.asarray(rows, dtype=None if len(rows) else np.int64))
+        if isinstance(rows, Tensor):
+            if rows.dtype.is_floating_point or rows.dtype.is_complex or rows.ndim > 1:
+                raise TypeError(
+                    f"rows must be chosen by whole numbers or a bool mask, got {rows.dtype} "
+                    f"of shape {tuple(rows.shape)}"
+                )
+            rows = rows.to(self.device)
+        try:
+            chosen = index[rows].reshape(-1)
+        except (IndexError, TypeError) as error:
+            raise IndexError(f"cannot choose rows of {self!r}: {error}") from None
+        lengths = self.indptr.diff()[chosen]
+        indptr = _csr.cumulate(lengths)
+        shift = torch.repeat_interleave(self.indptr[chosen] - indptr[:-1], lengths)
+        take = torch.arange(len(shift), device=self.device) + shift
+        values = None if self.values is None else self.values[take]
+        return Labels(indptr, self.indices[take], self.n, values)
+
+    def transpose(self) -> Labels:
+        """Labels as rows: entry (j, i) is this one's (i, j)."""
+        order = torch.argsort(self.indices, stable=True)
+        values = None if self.values is None else self.values[order]
+        return Labels(
+            _csr.pointers(self.indices[order].long(), self.n),
+            self.rows()[order].to(torch.int32),
+            len(self),
+            values,
+        )
+
+    @property
+    def T(self) -> Labels:
+        return self.transpose()
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Labels:
+        """On another device."""
+        return self._each(lambda t: t.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Labels:
+        """In page-locked memory, so that a DataLoader's copies to a GPU overlap with work."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Labels:
+        values = None if self.values is None else change(self.values)
+        return Labels(change(self.indptr), change(self.indices), self.n, values)
+
+    def _filled(self) -> Tensor:
+        if self.values is not None:
+            return self.values
+        return torch.ones(self.indices.shape[0], device=self.device)

@@ -1,0 +1,184 @@
+"""Loss: logits and labels to a number, and, where it exists, logits to probabilities."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from labelset import check
+from labelset.catalog import hyper
+from labelset.losses._target import Target, dense_target
+
+__all__ = ["Loss", "NoLink", "as_loss"]
+
+Terms = tuple[Tensor, Tensor | None]
+"""Values, and their weights: 0 where nothing is known, None where every weight is 1."""
+
+
+class NoLink(RuntimeError):
+    """A loss whose optimum fixes no probability was asked for one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss(ABC):
+    """A number to minimise. Subclasses give `terms`; the base checks, reduces, adds and scales.
+
+    Logits are (rows, labels); labels are `Labels` or what `Labels.from_dense` takes. Reduced
+    precision is computed and returned in float32.
+    """
+
+    reduction: str = hyper("mean", "`mean` over what is known, `sum`, or `none`")
+
+    reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
+    proper: ClassVar[bool | None] = None
+    """A claim, held to by the laws: strictly proper (True), shown not to be (False), no claim."""
+    limits: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Other losses this one equals: name -> the hyperparameters that make it so."""
+    limits_one_on: ClassVar[frozenset[str]] = frozenset()
+    """Those of `limits` that hold where each row has exactly one label on."""
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
+    """Hyperparameters with which the laws, the docs and the benchmark try the loss."""
+
+    def __post_init__(self) -> None:
+        check.one_of("reduction", self.reduction, self.reductions)
+
+    def __call__(self, logits: Tensor, labels: Any) -> Tensor:
+        parts = [
+            reduce(*terms, self.reduction) for terms in self.groups(check.logits(logits), labels)
+        ]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        return total
+
+    def groups(self, v: Tensor, labels: Any) -> list[Terms]:
+        """The terms that are reduced together; most losses have one such group."""
+        return [self.terms(*dense_target(v, labels))]
+
+    @abstractmethod
+    def terms(self, logits: Tensor, labels: Target) -> Terms:
+        """Values and weights from scores (0 where unknown) and dense labels."""
+
+    # ---- probabilities ------------------------------------------------------------------------
+
+    def link(self, logits: Tensor) -> Tensor:
+        """The probability that each score means at the optimum of this loss."""
+        reason = self.link_missing()
+        if reason is not None:
+            raise NoLink(f"{type(self).__name__} has no link: {reason}")
+        return torch.sigmoid(self.log_odds(check.logits(logits)))
+
+    def log_odds(self, v: Tensor) -> Tensor:
+        """log(p / (1 - p)) of the linked probability p: its exact and differentiable form."""
+        raise NotImplementedError(f"{type(self).__name__} states no log_odds")
+
+    def link_missing(self) -> str | None:
+        """Why there is no link, and what to do instead; None where there is one."""
+        return (
+            "it compares scores with one another and its optimum fixes no probability. Fit a "
+            "calibration map (temperature, Platt, isotonic) to held-out scores instead"
+        )
+
+    @property
+    def saturates(self) -> bool:
+        """Whether the loss of a positive levels off where its score is far too low."""
+        return False
+
+    def meaning(self) -> Loss:
+        """The loss whose link this one has: itself, unless it regularises another."""
+        return self
+
+    # ---- composition --------------------------------------------------------------------------
+
+    def __add__(self, other: Loss) -> Loss:
+        from labelset.losses._sum import Sum
+
+        return Sum.of(self) + other if isinstance(other, Loss) else NotImplemented
+
+    def __mul__(self, factor: float) -> Loss:
+        from labelset.losses._sum import Sum
+
+        return Sum.of(self) * factor
+
+    __rmul__ = __mul__
+
+    def at(self, epoch: int) -> Loss:
+        """The loss in force at that epoch, counted from 0."""
+        check.whole("epoch", epoch)
+        moved: Loss = self._map(inner=lambda loss: loss.at(epoch))
+        return moved
+
+    def to(self, device: torch.device | str) -> Loss:
+        """With its tensors, if it has any, on another device."""
+        moved: Loss = self._map(lambda loss: loss.to(device), lambda t: t.to(device))
+        return moved
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """What an optimiser may learn: the hyperparameters given as `nn.Parameter`."""
+        for value in self._values().values():
+            if isinstance(value, nn.Parameter):
+                yield value
+            elif isinstance(value, Loss):
+                yield from value.parameters()
+
+    def _values(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def _map(
+        self,
+        inner: Callable[[Any], Any] | None = None,
+        tensor: Callable[[Tensor], Tensor] | None = None,
+    ) -> Any:
+        """This loss with its inner losses and tensors mapped; itself where nothing changes."""
+        changes = {}
+        for name, value in self._values().items():
+            new = value
+            if inner is not None and isinstance(value, Loss):
+                new = inner(value)
+            elif tensor is not None and isinstance(value, Tensor):
+                new = tensor(value)
+            if new is not value:
+                changes[name] = new
+        return self._with(**changes)
+
+    def _with(self, **changes: Any) -> Any:
+        """A copy with other values in some fields, which were checked before."""
+        if not changes:
+            return self
+        changed = copy.copy(self)
+        for name, value in changes.items():
+            object.__setattr__(changed, name, value)
+        return changed
+
+
+def reduce(values: Tensor, weights: Tensor | None, reduction: str) -> Tensor:
+    """Weighted mean, sum, or the values themselves; 0 where every weight is 0."""
+    if weights is None:
+        total = values if reduction == "none" else values.sum()
+        return total / max(values.numel(), 1) if reduction == "mean" else total
+    values = torch.where(weights > 0, values, torch.zeros_like(values))
+    if reduction == "none":
+        return values
+    total, count = (values * weights).sum(), weights.sum(dtype=values.dtype)
+    return total / torch.where(count > 0, count, 1.0) if reduction == "mean" else total
+
+
+def as_loss(name: str, value: Any, kind: type = Loss) -> Any:
+    """A loss given as such, by name, or as a mapping of its name and hyperparameters."""
+    from labelset.losses import build
+
+    if isinstance(value, str):
+        value = build(value)
+    elif isinstance(value, Mapping):
+        value = build(**value)
+    if not isinstance(value, kind):
+        raise TypeError(
+            f"{name} must be a {kind.__name__} loss or the name of one, got {type(value).__name__}"
+        )
+    return value

@@ -1,0 +1,79 @@
+"""Smooth metrics: one minus a ratio of the four sums of a soft confusion matrix."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from labelset import check
+from labelset.catalog import hyper
+from labelset.losses._base import Loss, Terms
+from labelset.losses._target import Target
+
+__all__ = ["ConfusionLoss", "Counts", "soft_step"]
+
+AVERAGES = ("macro", "micro", "weighted", "samples")
+TINY = 1e-16  # in every denominator, as in the paper's program: nothing to find costs exactly 1
+
+
+class Counts(NamedTuple):
+    """True and false, positives and negatives, as sums of soft decisions."""
+
+    tp: Tensor
+    fp: Tensor
+    fn: Tensor
+    tn: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfusionLoss(Loss):
+    """Subclasses give the soft decision and the ratio; `average` says what is summed together."""
+
+    average: str = hyper(
+        "macro",
+        "`macro`: mean over labels; `micro`: all entries together; `weighted`: mean over labels "
+        "by their number of positives; `samples`: mean over rows",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.one_of("average", self.average, AVERAGES)
+
+    @property
+    def saturates(self) -> bool:
+        return True
+
+    @abstractmethod
+    def decide(self, v: Tensor) -> tuple[Tensor, Tensor]:
+        """How much a score says on, and how much it says off."""
+
+    @abstractmethod
+    def ratio(self, counts: Counts) -> tuple[Tensor, Tensor]:
+        """Numerator and denominator of the metric."""
+
+    def terms(self, logits: Tensor, labels: Target) -> Terms:
+        on, off = labels.on, labels.off
+        yes, no = self.decide(logits)
+        if self.average == "micro":
+            yes, no, on, off = (m.reshape(-1, 1) for m in (yes, no, on, off))
+        dim = 1 if self.average == "samples" else 0
+        sums = [(a * b).sum(dim) for a, b in ((yes, on), (yes, off), (no, on), (no, off))]
+        top, bottom = self.ratio(Counts(*sums))
+        weights = on.sum(dim) if self.average == "weighted" else (on + off > 0).any(dim)
+        return 1 - top / (bottom + TINY), weights
+
+
+def soft_step(v: Tensor, beta: Any, eta: Any) -> tuple[Tensor, Tensor]:
+    """S and 1 - S, S = sigmoid(beta (v + eta)) of (6), each exact in its own tail."""
+    for name, value in (("beta", beta), ("eta", eta)):
+        if isinstance(value, Tensor) and value.ndim and value.shape[-1] not in (1, v.shape[-1]):
+            raise ValueError(
+                f"{name} was given for {value.shape[-1]} labels, the logits have {v.shape[-1]}"
+            )
+    beta, eta = (x.to(v.dtype) if isinstance(x, Tensor) else x for x in (beta, eta))
+    z = beta * (v + eta)
+    return torch.sigmoid(z), torch.sigmoid(-z)

@@ -1,0 +1,123 @@
+"""Separable losses: two functions of one score, from which all the rest follows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from labelset import check
+from labelset.labels import Labels
+from labelset.losses._base import Loss, Terms
+from labelset.losses._target import Target
+
+__all__ = ["Separable", "link_rises", "log_chain", "safe_log", "softplus"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Separable(Loss):
+    """A sum over entries: `pos(v)` where a label is on, `neg(v)` where it is off.
+
+    loss = y pos(v) + (1 - y) neg(v), y in [0, 1]
+    link = neg' / (neg' - pos'), the posterior for which v is the minimiser of the risk (11)
+
+    The slopes -pos' and neg' are derived; a closed form replaces them where there is one (it is
+    exact where both underflow), and the laws compare the two.
+    """
+
+    @abstractmethod
+    def pos(self, v: Tensor) -> Tensor:
+        """The loss of a score whose label is on."""
+
+    @abstractmethod
+    def neg(self, v: Tensor) -> Tensor:
+        """The loss of a score whose label is off."""
+
+    def terms(self, logits: Tensor, labels: Target) -> Terms:
+        me = self.given(logits.shape[-1])
+        on = labels.on
+        return on * me.pos(logits) + (1 - on) * me.neg(logits), labels.known
+
+    def groups(self, v: Tensor, labels: Any) -> list[Terms]:
+        if isinstance(labels, Labels):
+            check.same_place(v, labels)
+            return [self._sparse_terms(v, labels)]
+        return super().groups(v, labels)
+
+    def _sparse_terms(self, v: Tensor, labels: Labels) -> Terms:
+        """`neg` everywhere, then the stored entries put right: no dense labels are made.
+
+        Writing over an entry, rather than adding pos - neg to the sum, leaves nothing to cancel.
+        """
+        me = self.given(labels.n)
+        where = labels.rows(), labels.indices.long()
+        stored, part = v[where], me._map(tensor=lambda t: t[where[1]] if t.ndim else t)
+        if labels.values is None:
+            return me.neg(v).index_put(where, part.pos(stored)), None
+        known = ~labels.values.isnan()
+        zero = torch.zeros_like(stored)
+        stored = torch.where(known, stored, zero)
+        on = torch.where(known, labels.values.to(v.dtype), zero)
+        entries = on * part.pos(stored) + (1 - on) * part.neg(stored)
+        values = me.neg(v.index_put(where, stored)).index_put(where, entries)
+        return values, torch.ones_like(v, dtype=torch.bool).index_put(where, known)
+
+    def given(self, n: int) -> Separable:
+        """This loss once the number of labels is known (only `wan` needs it)."""
+        return self._map(inner=lambda loss: loss.given(n))  # type: ignore[no-any-return]
+
+    def unmargined(self) -> Separable:
+        """This loss without a margin on its positives: what splc gives to corrected entries."""
+        return self
+
+    # ---- probabilities ------------------------------------------------------------------------
+
+    def link_missing(self) -> str | None:
+        return None
+
+    def log_odds(self, v: Tensor) -> Tensor:
+        me = self.given(v.shape[-1] if v.ndim else 1)
+        return me.log_rise(v) - me.log_fall(v)
+
+    def log_rise(self, v: Tensor) -> Tensor:
+        """log of how steeply the loss of a negative rises, against p = sigmoid(v)."""
+        return safe_log(slope(self.neg, v)) - log_chain(v)
+
+    def log_fall(self, v: Tensor) -> Tensor:
+        """log of how steeply the loss of a positive falls, against p = sigmoid(v)."""
+        return safe_log(-slope(self.pos, v)) - log_chain(v)
+
+
+def link_rises(loss: Separable) -> bool:
+    """Whether the link never falls, checked on a fine grid of scores."""
+    v = torch.linspace(-20, 20, 3201, dtype=torch.float64, device="cpu")[:, None]
+    odds = loss.log_odds(v)
+    return bool((odds[1:] >= odds[:-1] - 1e-6).all())
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)), exact in both tails (torch's own turns linear at 20)."""
+    return -logsigmoid(-x)
+
+
+def slope(side: Callable[[Tensor], Tensor], v: Tensor) -> Tensor:
+    """The derivative of a function of one score, at each score."""
+    v = v.contiguous()  # forward differentiation writes into its input, so rows must not overlap
+    derivative: Tensor = torch.func.jvp(side, (v,), (torch.ones_like(v),))[1]
+    return derivative
+
+
+def log_chain(v: Tensor) -> Tensor:
+    """log(dp / dv), p = sigmoid(v)."""
+    return logsigmoid(v) + logsigmoid(-v)
+
+
+def safe_log(x: Tensor) -> Tensor:
+    """log(x), and -inf with zero gradient where x <= 0."""
+    inside = x > 0
+    return torch.where(inside, torch.where(inside, x, 1.0).log(), -torch.inf)

@@ -1,0 +1,142 @@
+"""Sums and multiples of losses are losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from labelset import check
+from labelset.losses._base import Loss, Terms
+from labelset.losses._separable import Separable, link_rises
+from labelset.losses._target import Target
+
+__all__ = ["Sum"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sum(Loss):
+    """factor * loss + factor * loss + ...: what `a + 0.5 * b` makes.
+
+    Its link is that of its parts where they agree (a regulariser takes the link of the loss it
+    regularises), and that of the summed `pos` and `neg` where all parts are separable.
+    """
+
+    parts: tuple[tuple[float, Loss], ...]
+
+    @classmethod
+    def of(cls, loss: Loss) -> Sum:
+        return (
+            loss if isinstance(loss, Sum) else cls(parts=((1.0, loss),), reduction=loss.reduction)
+        )
+
+    def __add__(self, other: Loss) -> Sum:
+        if not isinstance(other, Loss):
+            return NotImplemented
+        if other.reduction != self.reduction:
+            raise ValueError(
+                f"losses that are added must share their reduction, got {self.reduction!r} "
+                f"and {other.reduction!r}"
+            )
+        return Sum(parts=self.parts + Sum.of(other).parts, reduction=self.reduction)
+
+    def __mul__(self, factor: float) -> Sum:
+        factor = check.number("the factor of a loss", factor, low=0.0)
+        parts = tuple((factor * weight, loss) for weight, loss in self.parts)
+        return Sum(parts=parts, reduction=self.reduction)
+
+    __rmul__ = __mul__
+
+    def __call__(self, logits: Tensor, labels: Any) -> Tensor:
+        values = [weight * loss(logits, labels) for weight, loss in self.parts]
+        if len({value.shape for value in values}) > 1:
+            raise ValueError(
+                'reduction="none" adds only losses of one shape, got '
+                f"{[tuple(value.shape) for value in values]}"
+            )
+        return torch.stack(values).sum(0) if len(values) > 1 else values[0]
+
+    def terms(self, logits: Tensor, labels: Target) -> Terms:
+        raise TypeError("a sum has no terms of its own; ask its parts")
+
+    def link_missing(self) -> str | None:
+        return self._meaning()[1]
+
+    def log_odds(self, v: Tensor) -> Tensor:
+        loss, _ = self._meaning()
+        assert loss is not None
+        return loss.log_odds(v)
+
+    def _meaning(self) -> tuple[Loss | None, str | None]:
+        """The loss whose link is the link of the sum, or why there is none."""
+        parts = [(weight, loss) for weight, loss in self.parts if weight > 0]
+        missing = next((why for _, loss in parts if (why := loss.link_missing())), None)
+        if missing or not parts:
+            return None, missing or "every part is multiplied by 0"
+        meanings = [loss.meaning() for _, loss in parts]
+        if all(same(meanings[0], other) for other in meanings[1:]):
+            return meanings[0], None
+        if all(isinstance(loss, Separable) for _, loss in parts):
+            blend = Blend(parts=tuple(parts))  # type: ignore[arg-type]
+            return (blend, None) if link_rises(blend) else (None, "no single probability: " + WHY)
+        return None, "its parts mean different probabilities; " + WHY
+
+    # ---- what the parts hold ------------------------------------------------------------------
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        for _, loss in self.parts:
+            yield from loss.parameters()
+
+    def _map(self, inner: Any = None, tensor: Any = None) -> Any:
+        if inner is None:
+            return self
+        return Sum(
+            parts=tuple((w, inner(loss)) for w, loss in self.parts), reduction=self.reduction
+        )
+
+
+WHY = "fit a calibration map (temperature, Platt, isotonic) to held-out scores instead"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blend(Separable):
+    """The separable loss that a sum of separable losses is; used for its link."""
+
+    parts: tuple[tuple[float, Separable], ...]
+
+    def pos(self, v: Tensor) -> Tensor:
+        return torch.stack([w * loss.pos(v) for w, loss in self.parts]).sum(0)
+
+    def neg(self, v: Tensor) -> Tensor:
+        return torch.stack([w * loss.neg(v) for w, loss in self.parts]).sum(0)
+
+    def log_rise(self, v: Tensor) -> Tensor:
+        logs = [math.log(w) + loss.log_rise(v) for w, loss in self.parts]
+        return torch.logsumexp(torch.stack(logs), 0)
+
+    def log_fall(self, v: Tensor) -> Tensor:
+        logs = [math.log(w) + loss.log_fall(v) for w, loss in self.parts]
+        return torch.logsumexp(torch.stack(logs), 0)
+
+    def given(self, n: int) -> Blend:
+        return Blend(parts=tuple((w, loss.given(n)) for w, loss in self.parts))
+
+
+def same(a: Loss, b: Loss) -> bool:
+    """Equal kind and hyperparameters, tensors compared by value, reductions left aside."""
+    if type(a) is not type(b):
+        return False
+    mine, theirs = a._values(), b._values()
+    return all(_equal(mine[name], theirs[name]) for name in mine if name != "reduction")
+
+
+def _equal(x: Any, y: Any) -> bool:
+    if isinstance(x, Loss) and isinstance(y, Loss):
+        return same(x, y)
+    if isinstance(x, Tensor) or isinstance(y, Tensor):
+        return isinstance(x, Tensor) and isinstance(y, Tensor) and torch.equal(x, y)
+    return bool(x == y)

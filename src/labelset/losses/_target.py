@@ -1,0 +1,44 @@
+"""Dense labels as the losses read them: values, and which of them are known."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from labelset import _csr, check
+from labelset.labels import Labels
+
+__all__ = ["Target", "dense_target"]
+
+
+class Target(NamedTuple):
+    """(rows, labels) in the dtype of the scores; an unknown entry is 0 in both `on` and `off`."""
+
+    on: Tensor
+    """How much each label is on: y."""
+    known: Tensor | None
+    """Bool, or None when every entry is known."""
+
+    @property
+    def off(self) -> Tensor:
+        """How much each label is off: 1 - y, and 0 where unknown."""
+        return (1.0 if self.known is None else self.known.to(self.on.dtype)) - self.on
+
+
+def dense_target(v: Tensor, labels: Any) -> tuple[Tensor, Target]:
+    """Scores with 0 where the label is unknown (whatever they were there), and the labels."""
+    y = labels.dense(v.dtype) if isinstance(labels, Labels) else _csr.as_tensor(labels)
+    if not isinstance(labels, (Labels, Tensor)):
+        y = y.to(v.device)
+    check.same_place(v, y)
+    if not isinstance(labels, Labels):
+        check.unit_interval(y)
+    if not y.is_floating_point() or (isinstance(labels, Labels) and labels.values is None):
+        return v, Target(y.to(v.dtype), None)
+    known = ~y.isnan()
+    if check.can_look(known) and bool(known.all()):
+        return v, Target(y.to(v.dtype), None)
+    zero = torch.zeros((), dtype=v.dtype, device=v.device)
+    return torch.where(known, v, zero), Target(torch.where(known, y.to(v.dtype), zero), known)

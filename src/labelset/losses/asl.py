@@ -1,0 +1,90 @@
+"""Asymmetric loss (Ridnik et al.)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labelset import check
+from labelset.catalog import hyper
+from labelset.losses._separable import Separable
+from labelset.losses.focal import focal, log_focal_slope
+
+__all__ = ["ASL"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ASL(Separable):
+    """Focal loss with its own focus for each side, and easy negatives dropped altogether.
+
+        pos(v) = (1 - p)^g+ softplus(-v),  p = sigmoid(v)
+        neg(v) = -z^g- log(1 - z),  z = max(p - m, 0)                                    (8)
+        link(v) = h(z; g-) / (h(z; g-) + h(1 - p; g+))                                  (14)
+        h(z; g) = (z^g - g z^(g-1) (1 - z) log(1 - z)) / (1 - z)                        (15)
+
+    With `detach_weight` no gradient flows through the powers, and h(z; g) = z^g / (1 - z).
+
+    Use it: for many rare labels, when ranking is what counts and probabilities are not.
+
+    Probabilities: not strictly proper in p. The link recovers the posterior above the margin;
+    below it (p <= m) it is 0 for every score, so nothing can be recovered there, and with the
+    defaults no score means more than 0.9637.
+
+    >>> ASL().link(torch.tensor([-4.0, 0.0, 50.0]))
+    tensor([0.0000, 0.1276, 0.9637])
+    """
+
+    gamma_pos: float = hyper(0.0, "focus on the side of the labels that are on")
+    gamma_neg: float = hyper(4.0, "focus on the side of the labels that are off")
+    margin: float = hyper(0.05, "probability below which a negative costs nothing, in [0, 1)")
+    detach_weight: bool = hyper(False, "let no gradient flow through the focus weights")
+
+    proper = False
+    limits = {
+        "focal": {"gamma_pos": 2.0, "gamma_neg": 2.0, "margin": 0.0},
+        "bce": {"gamma_pos": 0.0, "gamma_neg": 0.0, "margin": 0.0},
+    }
+    examples = (
+        {},
+        {"gamma_pos": 1.0, "gamma_neg": 0.5, "margin": 0.2},
+        {"gamma_pos": 0.5, "gamma_neg": 3.0, "margin": 0.0},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.number("gamma_pos", self.gamma_pos, low=0.0)
+        check.number("gamma_neg", self.gamma_neg, low=0.0)
+        check.fraction("margin", self.margin)
+        if not isinstance(self.detach_weight, bool):
+            raise TypeError(f"detach_weight must be True or False, got {self.detach_weight!r}")
+
+    def pos(self, v: Tensor) -> Tensor:
+        return focal(-v, self.gamma_pos, self.detach_weight)
+
+    def neg(self, v: Tensor) -> Tensor:
+        if self.margin == 0:
+            return focal(v, self.gamma_neg, self.detach_weight)
+        inside, z = self._shifted(v)
+        weight = z**self.gamma_neg
+        value = -(weight.detach() if self.detach_weight else weight) * torch.log1p(-z)
+        return torch.where(inside, value, torch.zeros_like(value))
+
+    def log_fall(self, v: Tensor) -> Tensor:
+        return log_focal_slope(-v, self.gamma_pos, self.detach_weight)
+
+    def log_rise(self, v: Tensor) -> Tensor:
+        if self.margin == 0:
+            return log_focal_slope(v, self.gamma_neg, self.detach_weight)
+        g, (inside, z) = self.gamma_neg, self._shifted(v)
+        rises = g * z.log() - torch.log1p(-z)
+        if g > 0 and not self.detach_weight:
+            rises = rises + torch.log1p(-g * (1 - z) * torch.log1p(-z) / z)
+        return torch.where(inside, rises, -torch.inf)
+
+    def _shifted(self, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Where p > m, and there z = p - m (elsewhere a stand-in that harms no gradient)."""
+        p = torch.sigmoid(v)
+        inside = p > self.margin
+        return inside, torch.where(inside, p - self.margin, 0.5)

@@ -1,0 +1,85 @@
+"""Label pair regulariser (Cheng and Vasconcelos)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelset.catalog import hyper
+from labelset.losses._base import Loss, Terms, as_loss
+from labelset.losses._separable import softplus
+from labelset.losses._target import Target
+
+__all__ = ["LPR"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LPR(Loss):
+    """Every label that is on against every label that is off in the same row.
+
+        u = logit(link(v)), the link being that of the loss `of`
+        row = 2 / (T (T - 1)) sum over t on, t' off of softplus(u_t' - u_t)         (18, 20)
+
+    T is the number of known labels of the row; rows with fewer than two are left out of the mean.
+
+    Use it: added to the loss whose link it takes, `spa + 0.5 * lpr`, to calibrate the odds
+    between labels when data are few. `spa+lpr` is that sum under one name.
+
+    Probabilities: those of the loss `of`; at the truth both are smallest together. The link of
+    `asl` is 0 below its margin, where pairs can teach nothing: regularise `bce`, `focal` or `spa`.
+
+    >>> LPR()(torch.tensor([[1.0, -1.0]]), torch.tensor([[1.0, 0.0]]))
+    tensor(0.1269)
+    """
+
+    of: Any = hyper("bce", "loss with a link, or its name, whose probabilities are regularised")
+
+    examples = ({}, {"of": "spa"}, {"of": "focal"}, {"of": "wan"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "of", as_loss("of", self.of))
+        reason = self.of.link_missing()
+        if reason is not None:
+            raise ValueError(f"of must be a loss with a link; {type(self.of).__name__}: {reason}")
+
+    def terms(self, logits: Tensor, labels: Target) -> Terms:
+        u = finite(self.of.log_odds(logits))
+        on, off = labels.on, labels.off
+        rows, columns = candidates(on)
+        pairs = softplus(u[rows] - u[rows, columns][:, None]) * off[rows]
+        sums = torch.zeros_like(u[:, 0]).index_add(0, rows, on[rows, columns] * pairs.sum(1))
+        count = (on + off).sum(1)
+        defined = count > 1.5
+        return 2 * sums / torch.where(defined, count * (count - 1), 1.0), defined
+
+    def link_missing(self) -> None:
+        return None
+
+    def log_odds(self, v: Tensor) -> Tensor:
+        return self.of.log_odds(v)  # type: ignore[no-any-return]
+
+    def meaning(self) -> Loss:
+        return self.of.meaning()  # type: ignore[no-any-return]
+
+
+def candidates(on: Tensor) -> tuple[Tensor, Tensor]:
+    """(row, label) of the entries that may be on: those that are, or, where shapes must not
+    depend on values (while tracing), all of them."""
+    if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(on):
+        rows, columns = torch.meshgrid(
+            *(torch.arange(size, device=on.device) for size in on.shape), indexing="ij"
+        )
+        return rows.flatten(), columns.flatten()
+    rows, columns = on.nonzero(as_tuple=True)
+    return rows, columns
+
+
+def finite(u: Tensor) -> Tensor:
+    """Log-odds of probabilities 0 and 1, which a flat link can give, as large finite numbers."""
+    bound = -math.log(torch.finfo(u.dtype).tiny)
+    return torch.where(u.isinf(), torch.sign(u) * bound, u)

@@ -1,0 +1,76 @@
+"""The positives of one loss with the negatives of another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from labelset.catalog import hyper
+from labelset.losses._base import as_loss
+from labelset.losses._separable import Separable, link_rises
+
+__all__ = ["Mix"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mix(Separable):
+    """Positives scored by one separable loss, negatives by another.
+
+        pos(v) = pos of the one, neg(v) = neg of the other
+        link(v) = neg' / (neg' - pos'), where that rises with v
+
+    Use it: to find out which side of a loss helps, or to pair, say, the positives of
+    `focal-margin` with the negatives of `asl`.
+
+    Probabilities: the link is derived from the pair. Where it does not rise with the score there
+    is none, and `link` says so.
+
+    >>> import torch
+    >>> Mix(positives="bce", negatives="spa").link(torch.tensor([0.0]))
+    tensor([0.0538])
+    """
+
+    positives: Any = hyper(doc="loss, or its name, of the labels that are on", keyword="pos")
+    negatives: Any = hyper(doc="loss, or its name, of the labels that are off", keyword="neg")
+
+    examples = (
+        {"pos": "focal-margin", "neg": "asl"},
+        {"pos": "bce", "neg": "spa"},
+        {"pos": "wan", "neg": "wan"},
+        {"pos": "bce", "neg": "hill"},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "positives", as_loss("pos", self.positives, Separable))
+        object.__setattr__(self, "negatives", as_loss("neg", self.negatives, Separable))
+        object.__setattr__(self, "_rises", link_rises(self))
+
+    @property
+    def saturates(self) -> bool:
+        return self.positives.saturates  # type: ignore[no-any-return]
+
+    def pos(self, v: Tensor) -> Tensor:
+        return self.positives.pos(v)  # type: ignore[no-any-return]
+
+    def neg(self, v: Tensor) -> Tensor:
+        return self.negatives.neg(v)  # type: ignore[no-any-return]
+
+    def log_rise(self, v: Tensor) -> Tensor:
+        return self.negatives.log_rise(v)  # type: ignore[no-any-return]
+
+    def log_fall(self, v: Tensor) -> Tensor:
+        return self.positives.log_fall(v)  # type: ignore[no-any-return]
+
+    def unmargined(self) -> Mix:
+        return Mix(positives=self.positives.unmargined(), negatives=self.negatives)
+
+    def link_missing(self) -> str | None:
+        if self._rises:  # type: ignore[attr-defined]
+            return None
+        return (
+            "with this pair a higher score does not always mean a higher probability. Fit a "
+            "calibration map (temperature, Platt, isotonic) to held-out scores instead"
+        )

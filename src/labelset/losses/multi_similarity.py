@@ -1,0 +1,47 @@
+"""Multi-similarity loss (Wang et al.), as the two-way paper applies it to labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from labelset import check
+from labelset.catalog import hyper
+from labelset.losses._base import Terms
+from labelset.losses._separable import softplus
+from labelset.losses._ways import WayLoss, logsumexp
+
+__all__ = ["MultiSimilarity"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiSimilarity(WayLoss):
+    """The hardest positive and the hardest negative, each against zero.
+
+        row = softplus(T log sum_on exp(-x / T)) + softplus(log sum_off exp(x))      (20, 21)
+        link: none
+
+    Use it: as the baseline of `two-way` that keeps zero as the border between on and off, so that
+    v > 0 is a sensible decision.
+
+    Probabilities: none. Scores are judged row by row, not entry by entry. Calibrate held-out
+    scores.
+
+    >>> import torch
+    >>> MultiSimilarity()(torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 0.0]]))
+    tensor(0.8201)
+    """
+
+    temperature: float = hyper(1.0, "T, of the labels that are on: larger widens the margin")
+
+    examples = ({}, {"temperature": 4.0}, {"way": "class"}, {"way": "both"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.number("temperature", self.temperature, low=0.0, open_low=True)
+
+    def rows(self, v: Tensor, on: Tensor, off: Tensor) -> Terms:
+        t = self.temperature
+        hardest_on, hardest_off = t * logsumexp(-v / t, on), logsumexp(v, off)
+        return softplus(hardest_on) + softplus(hardest_off), (on + off > 0).any(1)

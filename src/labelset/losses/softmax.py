@@ -1,0 +1,41 @@
+"""Softmax cross-entropy with normalised multi-label targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labelset.losses._base import Terms
+from labelset.losses._ways import WayLoss, logsumexp
+
+__all__ = ["Softmax"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Softmax(WayLoss):
+    """Cross-entropy between the softmax of a row and its labels shared out evenly.
+
+        row = log sum_c exp(x_c) - sum_c y_c x_c / sum_c y_c                             (18)
+        link: none
+
+    Sums run over known entries. Rows (columns) without a label on are left out of the mean.
+
+    Use it: when each row has about one label, or as the baseline of `two-way`.
+
+    Probabilities: none per label: softmax shares out one unit among the labels, and its optimum
+    gives each of k labels 1/k. Calibrate held-out scores.
+
+    >>> Softmax()(torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 0.0]]))
+    tensor(0.1269)
+    """
+
+    examples = ({}, {"way": "class"}, {"way": "both"})
+
+    def rows(self, v: Tensor, on: Tensor, off: Tensor) -> Terms:
+        count = on.sum(1)
+        some = count > 0
+        total = logsumexp(v, on + off)
+        share = on / torch.where(some, count, 1.0)[:, None]
+        return torch.where(some, total, 0.0) - (share * v).sum(1), some

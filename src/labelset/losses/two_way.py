@@ -1,0 +1,65 @@
+"""Two-way multi-label loss (Kobayashi)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labelset import check
+from labelset.catalog import hyper
+from labelset.losses._base import Terms
+from labelset.losses._separable import softplus
+from labelset.losses._ways import WayLoss, logsumexp
+
+__all__ = ["TwoWay"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoWay(WayLoss):
+    """The hardest positive against the hardest negative, softly, along rows and along columns.
+
+        row = softplus(T- log sum_off exp(x / T-) + T+ log sum_on exp(-x / T+))          (14)
+        loss = mean over rows (15) + mean over columns (16)                              (17)
+        joint: one such loss over the whole matrix                                       (22)
+        link: none
+
+    Rows and columns without a label on are left out of their mean; one without a label off costs
+    exactly 0 and counts. Soft labels weigh the exponentials.
+
+    Use it: to rank well both labels within a row and rows within a label. The column way sees the
+    rows of the batch: 64 or more of them.
+
+    Probabilities: none. Only differences of scores count, and adding a number to all of them
+    changes nothing. Calibrate held-out scores.
+
+    >>> TwoWay(way="sample")(torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 0.0]]))
+    tensor(0.1269)
+    """
+
+    temperature: float = hyper(4.0, "T+, of the labels that are on: larger widens the margin")
+    temperature_neg: float = hyper(1.0, "T-, of the labels that are off")
+    way: str = hyper("both", "`both`, `class` (columns), `sample` (rows), `joint` (all at once)")
+
+    ways = ("both", "class", "sample", "joint")
+    limits = {"softmax": {"way": "sample"}}
+    limits_one_on = frozenset({"softmax"})
+    examples = (
+        {},
+        {"way": "sample"},
+        {"way": "class", "temperature": 2.0, "temperature_neg": 0.5},
+        {"way": "joint"},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("temperature", "temperature_neg"):
+            check.number(name, getattr(self, name), low=0.0, open_low=True)
+
+    def rows(self, v: Tensor, on: Tensor, off: Tensor) -> Terms:
+        t_on, t_off = self.temperature, self.temperature_neg
+        hardest_on = t_on * logsumexp(-v / t_on, on)
+        hardest_off = t_off * logsumexp(v / t_off, off)
+        some = (on > 0).any(1)
+        return softplus(hardest_off + torch.where(some, hardest_on, 0.0)), some

@@ -1,0 +1,51 @@
+"""Weak assumed negatives: cross-entropy whose negatives together weigh about one positive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from labelset.losses._separable import Separable
+from labelset.losses.bce import BCE
+
+__all__ = ["WAN"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WAN(Separable):
+    """Binary cross-entropy with negatives weighted by 1 / (n - 1), n being the number of labels.
+
+        pos(v) = softplus(-v)
+        neg(v) = softplus(v) / (n - 1)
+        link(v) = sigmoid(v - log(n - 1))
+
+    With one or two labels it is plain binary cross-entropy.
+
+    Use it: when many labels that read as off were simply never looked at, as a simple baseline
+    for `hill` and `splc`.
+
+    Probabilities: scores are pushed up by log(n - 1), and the link takes that back. They are
+    probabilities of the labels as recorded: what is missing in the data stays missing.
+
+    >>> import torch
+    >>> WAN().link(torch.zeros(1, 5))
+    tensor([[0.2000, 0.2000, 0.2000, 0.2000, 0.2000]])
+    """
+
+    proper = True
+
+    def given(self, n: int) -> BCE:
+        return BCE(neg_weight=1.0 / max(n - 1, 1), reduction=self.reduction)
+
+    def pos(self, v: Tensor) -> Tensor:
+        return self.given(v.shape[-1]).pos(v)
+
+    def neg(self, v: Tensor) -> Tensor:
+        return self.given(v.shape[-1]).neg(v)
+
+    def log_rise(self, v: Tensor) -> Tensor:
+        return self.given(v.shape[-1]).log_rise(v)
+
+    def log_fall(self, v: Tensor) -> Tensor:
+        return self.given(v.shape[-1]).log_fall(v)

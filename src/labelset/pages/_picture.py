@@ -1,0 +1,112 @@
+"""Line charts as SVG, in colours that colour-blind readers can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from html import escape
+
+import torch
+from torch import Tensor
+
+from labelset.losses import Separable, build, catalog
+
+__all__ = ["Panel", "chart", "curves", "overview"]
+
+COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+WIDTH, HEIGHT, LEFT, TOP, GAP = 260, 190, 44, 34, 50
+STYLE = (
+    "text{font:12px system-ui,sans-serif;fill:#222}"
+    ".t{font-weight:600}.a{fill:#666;font-size:11px}"
+    "path{fill:none;stroke-width:2}.g{stroke:#ddd;stroke-width:1}"
+)
+
+
+Line = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One chart: its title, the range of its y axis, and a line per name."""
+
+    title: str
+    top: float
+    lines: Mapping[str, Line]
+    low: float = -6.0
+    high: float = 6.0
+
+
+def chart(panels: list[Panel], title: str) -> str:
+    """Panels side by side with one legend, as a self-contained SVG."""
+    keys = list(dict.fromkeys(name for panel in panels for name in panel.lines))
+    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(keys)}
+    width = LEFT + len(panels) * (WIDTH + GAP)
+    height = TOP + HEIGHT + 66
+    body = [_panel(panel, LEFT + i * (WIDTH + GAP), colours) for i, panel in enumerate(panels)]
+    for i, name in enumerate(keys):
+        x, y = LEFT + i * 112, height - 12
+        body.append(f'<path d="M{x} {y - 4}h20" stroke="{colours[name]}"/>')
+        body.append(f'<text x="{x + 26}" y="{y}">{escape(name)}</text>')
+    width = max(width, LEFT + 112 * len(keys))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style>"
+        f'<rect width="{width}" height="{height}" fill="#fff"/>\n' + "\n".join(body) + "\n</svg>\n"
+    )
+
+
+def _panel(panel: Panel, x0: float, colours: Mapping[str, str]) -> str:
+    out = [f'<text class="t" x="{x0}" y="{TOP - 14}">{escape(panel.title)}</text>']
+    for share in (0.0, 0.5, 1.0):
+        y = TOP + HEIGHT * (1 - share)
+        out.append(f'<path class="g" d="M{x0} {y:.0f}h{WIDTH}"/>')
+        label = f"{panel.top * share:g}"
+        out.append(f'<text class="a" x="{x0 - 6}" y="{y + 4:.0f}" text-anchor="end">{label}</text>')
+    for share in (0.0, 0.5, 1.0):
+        x = x0 + WIDTH * share
+        score = panel.low + (panel.high - panel.low) * share
+        out.append(
+            f'<text class="a" x="{x:.0f}" y="{TOP + HEIGHT + 16}" text-anchor="middle">{score:g}'
+            "</text>"
+        )
+    middle, below = x0 + WIDTH / 2, TOP + HEIGHT + 30
+    out.append(f'<text class="a" x="{middle:.0f}" y="{below}" text-anchor="middle">score</text>')
+    out += [
+        f'<path d="{_line(panel, f, x0)}" stroke="{colours[k]}"/>' for k, f in panel.lines.items()
+    ]
+    return "\n".join(out)
+
+
+def _line(panel: Panel, f: Line, x0: float) -> str:
+    v = torch.linspace(panel.low, panel.high, 61, dtype=torch.float64)
+    y = f(v[:, None])[:, 0].clamp(max=panel.top * 1.02)
+    xs = x0 + WIDTH * (v - panel.low) / (panel.high - panel.low)
+    ys = TOP + HEIGHT * (1 - y / panel.top)
+    return "M" + "L".join(f"{a:.0f} {b:.1f}" for a, b in zip(xs.tolist(), ys.tolist(), strict=True))
+
+
+def curves(name: str) -> str:
+    """What one separable loss does to a positive and a negative, and what its scores mean."""
+    loss = build(name, **catalog.get(name).examples[0])
+    assert isinstance(loss, Separable)
+    me = loss.given(10)
+    panels = [Panel("what one entry costs", 4.0, {"positive": me.pos, "negative": me.neg})]
+    if loss.link_missing() is None:
+        meaning: dict[str, Line] = {"link": me.link, "sigmoid": torch.sigmoid}
+        panels.append(Panel("what a score means", 1.0, meaning))
+    return chart(panels, f"{name}: the loss of a positive and of a negative entry by score")
+
+
+def overview() -> str:
+    """The README's picture: how well-known losses treat positives, negatives and probabilities."""
+    shown = ("bce", "focal", "asl", "spa", "hill")
+    losses = {name: build(name) for name in shown}
+    pos = {n: loss.pos for n, loss in losses.items() if isinstance(loss, Separable)}
+    neg = {n: loss.neg for n, loss in losses.items() if isinstance(loss, Separable)}
+    link = {n: loss.link for n, loss in losses.items() if loss.link_missing() is None}
+    panels = [
+        Panel("cost of a label that is on", 4.0, pos),
+        Panel("cost of a label that is off", 4.0, neg),
+        Panel("probability that a score means", 1.0, link),
+    ]
+    return chart(panels, "How five losses treat positives, negatives and probabilities")

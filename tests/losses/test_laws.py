@@ -1,0 +1,25 @@
+"""Every law over every loss of the catalogue, with each of its example settings."""
+
+import pytest
+
+from labelset import losses
+from labelset.testing import LOSS_LAWS, check_loss
+
+CASES = [
+    pytest.param(name, example, id=f"{name}-{i}")
+    for name in losses.names()
+    for i, example in enumerate(losses.catalog.get(name).examples)
+]
+
+
+@pytest.mark.parametrize("law", LOSS_LAWS)
+@pytest.mark.parametrize(("name", "example"), CASES)
+def test_every_loss_keeps_every_law(name, example, law):
+    check_loss(losses.build(name, **example), laws=[law])
+
+
+@pytest.mark.parametrize("law", [law for law in LOSS_LAWS if law != "compiled"])
+def test_sums_and_multiples_keep_the_laws(law):
+    bce, spa, hill = (losses.build(name) for name in ("bce", "spa", "hill"))
+    for loss in (0.5 * bce, bce + 2 * hill, spa + 0.3 * losses.build("lpr", of="spa")):
+        check_loss(loss, laws=[law])
