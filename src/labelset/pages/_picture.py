@@ -13,12 +13,14 @@ from labelset.losses import Separable, build, catalog
 
 __all__ = ["Panel", "chart", "curves", "overview"]
 
-COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+GREY = "#999999"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 WIDTH, HEIGHT, LEFT, TOP, GAP = 260, 190, 44, 34, 50
 STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#222}"
     ".t{font-weight:600}.a{fill:#666;font-size:11px}"
-    "path{fill:none;stroke-width:2}.g{stroke:#ddd;stroke-width:1}"
+    "path{fill:none;stroke-width:2}.g{stroke:#e4e4e4;stroke-width:1}"
+    'path[stroke="#999999"]{stroke-width:5}'
 )
 
 
@@ -36,10 +38,11 @@ class Panel:
     high: float = 6.0
 
 
-def chart(panels: list[Panel], title: str) -> str:
-    """Panels side by side with one legend, as a self-contained SVG."""
+def chart(panels: list[Panel], title: str, familiar: str) -> str:
+    """Panels side by side with one legend, as a self-contained SVG; the familiar line is grey."""
     keys = list(dict.fromkeys(name for panel in panels for name in panel.lines))
-    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(keys)}
+    others = [name for name in keys if name != familiar]
+    colours = {familiar: GREY} | {n: COLOURS[i % len(COLOURS)] for i, n in enumerate(others)}
     width = LEFT + len(panels) * (WIDTH + GAP)
     height = TOP + HEIGHT + 66
     body = [_panel(panel, LEFT + i * (WIDTH + GAP), colours) for i, panel in enumerate(panels)]
@@ -79,10 +82,12 @@ def _panel(panel: Panel, x0: float, colours: Mapping[str, str]) -> str:
 
 def _line(panel: Panel, f: Line, x0: float) -> str:
     v = torch.linspace(panel.low, panel.high, 61, dtype=torch.float64)
-    y = f(v[:, None])[:, 0].clamp(max=panel.top * 1.02)
+    y = f(v[:, None])[:, 0]
     xs = x0 + WIDTH * (v - panel.low) / (panel.high - panel.low)
     ys = TOP + HEIGHT * (1 - y / panel.top)
-    return "M" + "L".join(f"{a:.0f} {b:.1f}" for a, b in zip(xs.tolist(), ys.tolist(), strict=True))
+    inside = (y <= panel.top).tolist()  # a line that leaves the panel at the top ends there
+    points = [f"{a:.1f} {b:.1f}" for a, b in zip(xs.tolist(), ys.tolist(), strict=True)]
+    return "M" + "L".join(point for point, seen in zip(points, inside, strict=True) if seen)
 
 
 def curves(name: str) -> str:
@@ -90,11 +95,13 @@ def curves(name: str) -> str:
     loss = build(name, **catalog.get(name).examples[0])
     assert isinstance(loss, Separable)
     me = loss.given(10)
-    panels = [Panel("what one entry costs", 4.0, {"positive": me.pos, "negative": me.neg})]
+    panels = [Panel("what one entry costs", 6.0, {"positive": me.pos, "negative": me.neg})]
     if loss.link_missing() is None:
-        meaning: dict[str, Line] = {"link": me.link, "sigmoid": torch.sigmoid}
+        meaning: dict[str, Line] = {"sigmoid": torch.sigmoid, "link": me.link}
         panels.append(Panel("what a score means", 1.0, meaning))
-    return chart(panels, f"{name}: the loss of a positive and of a negative entry by score")
+    return chart(
+        panels, f"{name}: the loss of a positive and of a negative entry by score", "sigmoid"
+    )
 
 
 def overview() -> str:
@@ -105,8 +112,8 @@ def overview() -> str:
     neg = {n: loss.neg for n, loss in losses.items() if isinstance(loss, Separable)}
     link = {n: loss.link for n, loss in losses.items() if loss.link_missing() is None}
     panels = [
-        Panel("cost of a label that is on", 4.0, pos),
-        Panel("cost of a label that is off", 4.0, neg),
+        Panel("cost of a label that is on", 6.0, pos),
+        Panel("cost of a label that is off", 6.0, neg),
         Panel("probability that a score means", 1.0, link),
     ]
-    return chart(panels, "How five losses treat positives, negatives and probabilities")
+    return chart(panels, "How five losses treat positives, negatives and probabilities", "bce")
