@@ -37,7 +37,7 @@ PROMISED = {
 
 
 def test_the_promised_names():
-    assert set(losses.names()) == {*PROMISED, "mix"}
+    assert {*PROMISED, "mix"} <= set(losses.names())
 
 
 @pytest.mark.parametrize("name", PROMISED)
@@ -101,8 +101,8 @@ def test_every_hyperparameter_is_documented():
     for name in losses.names():
         cls = losses.catalog.get(name)
         assert ">>>" in inspect.getdoc(cls), f"{name} has no example"
-        for key, field in hyperparameters(cls).items():
-            assert field.metadata.get("doc"), f"{name}: {key} has no meaning"
+        for key, known in hyperparameters(cls).items():
+            assert known.doc, f"{name}: {key} has no meaning"
 
 
 NEW_LOSS = '''

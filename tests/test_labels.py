@@ -96,12 +96,26 @@ def test_a_stated_number_is_unknown():
     y = torch.tensor([[1, -1, 0]])
     same(Labels.from_dense(y, unknown=-1).dense(), torch.tensor([[1, NAN, 0]]))
     same(Labels.from_dense(y.float(), unknown=-1).dense(), torch.tensor([[1, NAN, 0]]))
+    bytes_ = torch.tensor([[1, 0, 255]], dtype=torch.uint8)
+    with pytest.raises(ValueError, match="got 255"):
+        Labels.from_dense(bytes_, unknown=-1)
+    same(Labels.from_dense(bytes_[:, :2], unknown=257).dense(), torch.tensor([[1.0, 0.0]]))
     same(Labels.from_dense(torch.tensor([[1, 9]]), unknown=9).dense(), torch.tensor([[1, NAN]]))
 
 
 def test_labels_are_taken_as_they_are():
     labels = Labels.from_lists([[0]], n=2)
     assert Labels.from_dense(labels) is labels
+
+
+def test_small_things():
+    assert len(Labels.from_dense(torch.tensor([[1e-50]], dtype=torch.float64)).indices) == 0
+    assert Labels.from_lists([torch.tensor([1])], n=np.int64(3)) == Labels.from_lists([[1]], n=3)
+    stored_zero = scipy.sparse.csr_matrix(([0.0], ([0], [1])), shape=(1, 2))
+    assert Labels.from_scipy(scipy.sparse.eye(1, 2), unknown=stored_zero).known() is None
+    known = Labels.from_dense([[NAN], [1.0]])[1:]
+    assert known.dense(torch.bool).tolist() == [[True]]
+    assert len(known[np.array(0)]) == 1
 
 
 def test_dense_dtypes():
@@ -137,7 +151,16 @@ BAD = {
     "n must be a whole number": lambda: Labels.from_csr([0], [], n=2.5),
     "n must be at least 0": lambda: Labels.from_csr([0], [], n=-1),
     "unknown must have shape": lambda: Labels.from_scipy(scipy.sparse.eye(2), scipy.sparse.eye(3)),
-    "at least one Labels": lambda: Labels.stack([]),
+    "n must be below 2": lambda: Labels.from_lists([[0]], n=2**31),
+    "got 1.5 at row 1, label 1": lambda: Labels.from_csr([0, 1, 2], [2, 1], 3, values=[1, 1.5]),
+    "must be a scipy sparse matrix, got ndarray": lambda: Labels.from_scipy(np.eye(2)),
+    "goes through Labels.from_scipy": lambda: Labels.from_dense(scipy.sparse.eye(2)),
+    "must be dense, got layout": lambda: Labels.from_dense(torch.eye(2).to_sparse()),
+    "one list of label numbers per row": lambda: Labels.from_lists([0, 1], n=3),
+    "got None": lambda: Labels.from_lists([[0]], n=2)[None],
+    "got True": lambda: Labels.from_lists([[0]], n=2)[True],
+    "got .slice": lambda: Labels.from_lists([[0]], n=2)[0:1, 1],
+    "one or more Labels": lambda: Labels.stack([]),
     "equal n, got .2, 3.": lambda: Labels.stack(
         [Labels.from_lists([[0]], n=2), Labels.from_lists([[0]], n=3)]
     ),

@@ -16,8 +16,13 @@ def as_tensor(y: Any) -> Tensor:
         t = y if isinstance(y, Tensor) else _from_array(np.asarray(y))
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"labels must be a tensor, an array or Labels, got {type(y).__name__}: {error}"
+            f"labels must be a tensor, an array or Labels, got {type(y).__name__} ({error}); a "
+            "scipy matrix goes through Labels.from_scipy"
         ) from None
+    if t.dtype in (torch.uint16, torch.uint32, torch.uint64):
+        t = t.long()
+    if t.layout != torch.strided:
+        raise TypeError(f"labels must be dense, got layout {t.layout}; use Labels.from_csr")
     if t.is_complex():
         raise TypeError(f"labels must be bool, whole or floating-point numbers, got {t.dtype}")
     if t.device.type == "meta":
@@ -30,6 +35,24 @@ def _from_array(array: np.ndarray[Any, Any]) -> Tensor:
     if array.dtype.kind == "u":
         array = array.astype(np.int64)
     return torch.as_tensor(np.require(array, requirements=["C", "W"]))
+
+
+def fits(n: int) -> int:
+    """Label numbers are kept in 32 bits."""
+    if n >= 2**31:
+        raise ValueError(f"n must be below 2**31, got {n}")
+    return n
+
+
+def within(stored: Tensor, rows: Tensor, columns: Tensor) -> None:
+    """Every stored value is NaN or in [0, 1]; the first bad one is named by row and label."""
+    bad = ~(((stored >= 0) & (stored <= 1)) | stored.isnan())
+    if bool(bad.any()):
+        i = int(bad.nonzero()[0])
+        raise ValueError(
+            f"labels must lie in [0, 1] (NaN: unknown), got {float(stored[i]):g} at row "
+            f"{int(rows[i])}, label {int(columns[i])}"
+        )
 
 
 def pointers(rows: Tensor, count: int) -> Tensor:
@@ -46,7 +69,12 @@ def plain(stored: Tensor) -> Tensor | None:
 
 
 def ragged(name: str, rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    lists = [list(row) for row in rows]
+    try:
+        lists = [np.asarray(row).tolist() for row in rows]
+    except (TypeError, ValueError):
+        lists = [None]
+    if not all(isinstance(row, list) for row in lists):
+        raise TypeError(f"{name} must be one list of label numbers per row, such as [[0, 2], []]")
     flat = [label for row in lists for label in row]
     for label in flat:
         if isinstance(label, bool) or not isinstance(label, (int, np.integer)):
@@ -78,3 +106,36 @@ def entries(
             f"in row {int(rows[i])}"
         )
     return rows, columns
+
+
+def assemble(
+    rows: Tensor, columns: Tensor, stored: Tensor | None, count: int, n: int
+) -> tuple[Tensor, Tensor, int, Tensor | None]:
+    """Entries in any order -> rows sorted by label, exact zeros dropped, duplicates refused."""
+    if stored is not None:
+        keep = stored != 0
+        rows, columns, stored = rows[keep], columns[keep], stored[keep]
+    order = torch.argsort(rows * max(n, 1) + columns)
+    rows, columns = rows[order], columns[order]
+    twice = (rows.diff() == 0) & (columns.diff() == 0)
+    if bool(twice.any()):
+        i = int(twice.nonzero()[0])
+        raise ValueError(
+            f"label {int(columns[i])} appears twice in row {int(rows[i])}; "
+            "list each label once, as on or as unknown"
+        )
+    values = None if stored is None else plain(stored[order])
+    return pointers(rows, count), columns.to(torch.int32), n, values
+
+
+def from_sparse(name: str, matrix: Any) -> Any:
+    """A scipy sparse matrix in canonical form."""
+    if not hasattr(matrix, "tocsr"):
+        raise TypeError(
+            f"{name} must be a scipy sparse matrix, got {type(matrix).__name__}; "
+            "from_dense takes arrays"
+        )
+    csr = matrix.tocsr().copy()
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    return csr

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import MISSING, field, fields, is_dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from labelset import check
 
-__all__ = ["Catalog", "hyper", "hyperparameters"]
+__all__ = ["Catalog", "Hyper", "hyper", "hyperparameters"]
 
 T = TypeVar("T")
 
@@ -21,11 +21,29 @@ def hyper(default: Any = MISSING, doc: str = "", keyword: str | None = None) -> 
     return field(default=default, metadata={"doc": doc, "keyword": keyword})
 
 
-def hyperparameters(cls: type) -> dict[str, Field[Any]]:
-    """Keyword -> dataclass field of a class, inherited ones last."""
+class Hyper(NamedTuple):
+    """One hyperparameter of a class: its name there, its default (or MISSING), its meaning."""
+
+    name: str
+    default: Any
+    doc: str
+
+
+def hyperparameters(cls: type) -> dict[str, Hyper]:
+    """Keyword -> hyperparameter: the fields of a dataclass, inherited ones last; else the
+    keywords of its constructor."""
+    if not is_dataclass(cls):
+        given = inspect.signature(cls).parameters.values()
+        return {
+            p.name: Hyper(p.name, MISSING if p.default is p.empty else p.default, "") for p in given
+        }
     own = inspect.get_annotations(cls)
     ordered = sorted(fields(cls), key=lambda f: f.name not in own)
-    return {f.metadata.get("keyword") or f.name: f for f in ordered if f.init}
+    return {
+        f.metadata.get("keyword") or f.name: Hyper(f.name, f.default, f.metadata.get("doc", ""))
+        for f in ordered
+        if f.init
+    }
 
 
 class Catalog(Generic[T]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -42,16 +43,17 @@ def number(
     open_high: bool = False,
 ) -> float:
     """A finite real number between `low` and `high`; `open_*` leaves the end itself out."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {type(value).__name__} {value!r}")
-    inside = (value > low if open_low else value >= low) and (
-        value < high if open_high else value <= high
+    real = float(value)
+    inside = (real > low if open_low else real >= low) and (
+        real < high if open_high else real <= high
     )
-    if not (math.isfinite(value) and inside):
+    if not (math.isfinite(real) and inside):
         raise ValueError(
             f"{name} must be {_interval(low, high, open_low, open_high)}, got {value!r}"
         )
-    return float(value)
+    return real
 
 
 def _interval(low: float, high: float, open_low: bool, open_high: bool) -> str:
@@ -67,11 +69,11 @@ def fraction(name: str, value: Any) -> float:
 
 def whole(name: str, value: Any, *, low: int = 0) -> int:
     """A whole number of at least `low`."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be a whole number, got {type(value).__name__} {value!r}")
     if value < low:
         raise ValueError(f"{name} must be at least {low}, got {value}")
-    return value
+    return int(value)
 
 
 def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
@@ -83,12 +85,14 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
 
 def per_label(name: str, value: Any, *, positive: bool = False) -> float | Tensor:
     """One number, or a 1-D tensor with one number per label (a list or array becomes one)."""
-    if isinstance(value, (int, float)):
+    if isinstance(value, numbers.Real):
         return number(name, value, low=0.0 if positive else -math.inf, open_low=positive)
     try:
-        each = value if isinstance(value, Tensor) else torch.as_tensor(value, dtype=torch.float32)
+        each = value if isinstance(value, Tensor) else torch.as_tensor(value, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):
         each = None
+    if each is not None and not each.is_complex() and each.dtype != torch.bool:
+        each = each if each.is_floating_point() else each.double()
     if each is None or not each.is_floating_point() or each.ndim > 1:
         got = f"{type(value).__name__} of shape {tuple(each.shape)}" if each is not None else value
         raise TypeError(f"{name} must be a number or one number per label (1-D), got {got!r}")

@@ -56,16 +56,16 @@ class Labels:
         t = _csr.as_tensor(y)
         if t.ndim != 2:
             raise ValueError(f"labels must be 2-D (rows, labels), got shape {tuple(t.shape)}")
-        missing = t.isnan() if t.is_floating_point() else torch.zeros_like(t, dtype=torch.bool)
+        t = t if t.is_floating_point() else t.long()  # so that `unknown` is compared as it is
+        missing = t.isnan()
         if unknown is not None:
             missing = missing | (t == check.whole("unknown", unknown, low=-(2**63)))
         check.unit_interval(torch.where(missing, torch.zeros_like(t), t))
-        rows, columns = ((t != 0) | missing).nonzero(as_tuple=True)
-        stored = t[rows, columns].to(torch.float32)
-        stored[missing[rows, columns]] = torch.nan
-        return cls(
-            _csr.pointers(rows, len(t)), columns.to(torch.int32), t.shape[1], _csr.plain(stored)
-        )
+        _csr.fits(t.shape[1])
+        soft = t.to(torch.float32).masked_fill(missing, torch.nan)
+        rows, columns = (soft != 0).nonzero(as_tuple=True)
+        stored = _csr.plain(soft[rows, columns])
+        return cls(_csr.pointers(rows, len(t)), columns.to(torch.int32), t.shape[1], stored)
 
     @classmethod
     def from_lists(
@@ -98,7 +98,7 @@ class Labels:
         >>> Labels.from_csr([0, 2, 3], [0, 2, 1], n=3).counts()
         tensor([2, 1])
         """
-        check.whole("n", n)
+        n = _csr.fits(check.whole("n", n))
         rows, columns = _csr.entries("indptr", "indices", indptr, indices, n)
         stored = None
         if values is not None:
@@ -107,26 +107,24 @@ class Labels:
                 raise ValueError(
                     f"values must be one per index, {len(columns)}, got {tuple(stored.shape)}"
                 )
-            check.unit_interval(stored[:, None])
+            _csr.within(stored, rows, columns)
         count = len(_csr.as_tensor(indptr)) - 1
         if unknown is not None:
             free_rows, free = _csr.entries("unknown[0]", "unknown[1]", *unknown, n)
             if len(_csr.as_tensor(unknown[0])) - 1 != count:
                 raise ValueError("unknown must have as many rows as the labels that are on")
-            ones = torch.ones(len(columns)) if stored is None else stored
-            stored = torch.cat([ones, torch.full((len(free),), torch.nan)])
+            ones = torch.ones(len(columns), device=columns.device) if stored is None else stored
+            stored = torch.cat([ones, torch.full((len(free),), torch.nan, device=ones.device)])
             rows, columns = torch.cat([rows, free_rows]), torch.cat([columns, free])
-        return cls._assemble(rows, columns, stored, count, n)
+        return cls(*_csr.assemble(rows, columns, stored, count, n))
 
     @classmethod
     def from_scipy(cls, matrix: Any, unknown: Any = None) -> Labels:
         """From a scipy sparse matrix of 0 / 1 or values in [0, 1]; `unknown`: a second one."""
-        csr = matrix.tocsr().copy()
-        csr.sum_duplicates()
-        csr.eliminate_zeros()
+        csr = _csr.from_sparse("matrix", matrix)
         free = None
         if unknown is not None:
-            other = unknown.tocsr()
+            other = _csr.from_sparse("unknown", unknown)
             if other.shape != csr.shape:
                 raise ValueError(f"unknown must have shape {csr.shape}, got {other.shape}")
             free = (other.indptr, other.indices)
@@ -139,8 +137,10 @@ class Labels:
         >>> len(Labels.stack([Labels.from_lists([[0]], n=2), Labels.from_lists([[], [1]], n=2)]))
         3
         """
-        if not parts:
-            raise ValueError("stack needs at least one Labels, got none")
+        if not parts or not all(isinstance(part, Labels) for part in parts):
+            raise ValueError(
+                f"stack needs one or more Labels, got {[type(p).__name__ for p in parts]}"
+            )
         if len({part.n for part in parts}) > 1:
             raise ValueError(f"stack needs equal n, got {[part.n for part in parts]}")
         lengths = torch.cat([part.indptr.diff() for part in parts])
@@ -151,26 +151,6 @@ class Labels:
             parts[0].n,
             torch.cat([part._filled() for part in parts]) if soft else None,
         )
-
-    @classmethod
-    def _assemble(
-        cls, rows: Tensor, columns: Tensor, stored: Tensor | None, count: int, n: int
-    ) -> Labels:
-        """Entries in any order -> rows sorted by label, exact zeros dropped, duplicates refused."""
-        if stored is not None:
-            keep = stored != 0
-            rows, columns, stored = rows[keep], columns[keep], stored[keep]
-        order = torch.argsort(rows * max(n, 1) + columns)
-        rows, columns = rows[order], columns[order]
-        twice = (rows.diff() == 0) & (columns.diff() == 0)
-        if bool(twice.any()):
-            i = int(twice.nonzero()[0])
-            raise ValueError(
-                f"label {int(columns[i])} appears twice in row {int(rows[i])}; "
-                "list each label once, as on or as unknown"
-            )
-        values = None if stored is None else _csr.plain(stored[order])
-        return cls(_csr.pointers(rows, count), columns.to(torch.int32), n, values)
 
     # ---- what is in it ------------------------------------------------------------------------
 
@@ -235,7 +215,7 @@ class Labels:
     def dense(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """(rows, n) tensor, unknown entries NaN. An integer or bool dtype cannot hold unknowns."""
         stored = self._filled()
-        if not dtype.is_floating_point and self.values is not None:
+        if not dtype.is_floating_point and not bool((stored == 1).all()):
             raise TypeError(
                 f"{dtype} cannot hold soft or unknown labels; use a floating-point dtype"
             )
@@ -247,8 +227,11 @@ class Labels:
     def __getitem__(self, rows: Any) -> Labels:
         """The chosen rows: an int, a slice, a list or tensor of ints, or a bool mask."""
         index = torch.arange(len(self), device=self.device)
-        if isinstance(rows, (list, tuple, np.ndarray)):
-            rows = torch.as_tensor(np.asarray(rows, dtype=None if len(rows) else np.int64))
+        if isinstance(rows, (list, np.ndarray)):
+            array = np.asarray(rows)
+            rows = torch.as_tensor(array if array.size else array.astype(np.int64))
+        elif rows is None or rows is ... or isinstance(rows, (bool, tuple)):
+            raise TypeError(f"rows must be chosen by number, slice, list or mask, got {rows!r}")
         if isinstance(rows, Tensor):
             if rows.dtype.is_floating_point or rows.dtype.is_complex or rows.ndim > 1:
                 raise TypeError(

@@ -133,3 +133,31 @@ def test_inductor_compiles_a_loss_with_its_gradient(batch):
     torch.testing.assert_close(
         torch.autograd.grad(fast(*batch), v), torch.autograd.grad(loss(*batch), v)
     )
+
+
+def test_equality_sums_and_moves_of_losses_that_hold_tensors():
+    a, b = (losses.build("bce", pos_weight=[1.0, 2.0]) for _ in range(2))
+    assert a == b
+    assert a != losses.build("bce", pos_weight=[1.0, 3.0])
+    assert losses.build("bce") != losses.build("mse")
+    assert sum([a, b]) == a + b
+    learnt = losses.build("sigmoid-f1", beta=torch.nn.Parameter(torch.ones(3)))
+    assert len(list(learnt.to("meta").parameters())) == 1
+
+
+def test_what_is_derived_follows_a_change(batch):
+    mixed = losses.build("mix", pos="bce", neg=losses.build("splc", base="bce"))
+    with pytest.raises(NoLink):
+        mixed.link(batch[0])
+    torch.testing.assert_close(mixed.at(0).link(batch[0]), torch.sigmoid(batch[0]))
+    total = losses.build("spa+lpr", reduction="sum")
+    torch.testing.assert_close(
+        losses.build("spa+lpr")._with(reduction="sum")(*batch), total(*batch)
+    )
+
+
+def test_numpy_numbers_are_numbers():
+    import numpy as np
+
+    assert losses.build("focal", gamma=np.float32(2)).gamma == 2
+    assert losses.build("splc").at(np.int64(0)) == losses.build("focal-margin")

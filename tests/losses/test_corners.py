@@ -144,3 +144,58 @@ def test_million_labels_need_no_dense_target():
     losses.build("asl", reduction="sum")(v, labels).backward()
     assert float(v.grad[0, 5]) == pytest.approx(-0.5)
     assert float(v.grad[0, 6]) > 0
+
+
+def test_per_label_weights_inside_other_losses():
+    v = torch.randn(6, 4, dtype=torch.float64)
+    weighted = losses.build("bce", pos_weight=[1.0, 2.0, 3.0, 4.0])
+    for on in ([3], [0, 1, 3]):
+        labels = Labels.from_lists([on if i < 4 else [] for i in range(6)], n=4)
+        for loss in (
+            losses.build("splc", base=weighted),
+            losses.build("mix", pos=weighted, neg="asl"),
+            weighted + losses.build("spa"),
+        ):
+            torch.testing.assert_close(loss(v, labels), loss(v, labels.dense()))
+    link = (weighted + losses.build("spa")).link(v)
+    assert (link > 0).all()
+    one = losses.build("bce", pos_weight=[2.0])
+    torch.testing.assert_close(one(v, labels), losses.build("bce", pos_weight=2.0)(v, labels))
+
+
+def test_infinite_scores_of_known_labels():
+    v = torch.tensor([[torch.inf, -torch.inf]])
+    for name in ("bce", "focal", "spa", "hill", "asl"):
+        for y in ([[1.0, 0.0]], [[True, False]], Labels.from_lists([[0]], n=2)):
+            assert float(losses.build(name)(v, y)) == 0
+
+
+def test_a_soft_label_is_no_pair_with_itself():
+    v, y = torch.tensor([[0.3, -0.2]], dtype=torch.float64), torch.tensor([[0.5, 0.25]])
+    d = float(v[0, 1] - v[0, 0])
+    sp = lambda x: torch.nn.functional.softplus(torch.tensor(x)).item()  # noqa: E731
+    want = 0.5 * 0.75 * sp(d) + 0.25 * 0.5 * sp(-d)
+    assert float(losses.build("lpr")(v, y)) == pytest.approx(want, rel=1e-6)
+
+
+def test_lpr_of_a_flat_link_does_not_depend_on_precision():
+    v, y = torch.tensor([[-5.0, 1.0, 2.0]]), torch.tensor([[1.0, 0.0, 0.0]])
+    loss = losses.build("lpr", of="asl")
+    assert float(loss(v, y)) == pytest.approx(float(loss(v.double(), y)), rel=1e-5)
+    assert loss.saturates
+
+
+def test_no_labels_at_all():
+    for name in losses.names():
+        loss = losses.build(name, **losses.catalog.get(name).examples[0])
+        assert float(loss(torch.zeros(3, 0), torch.zeros(3, 0))) == 0
+
+
+@pytest.mark.parametrize("name", ["wan", "splc", "spa+lpr", "sigmoid-f1"])
+def test_compiled_with_changing_shapes(name):
+    torch._dynamo.reset()
+    loss = losses.build(name)
+    fast = torch.compile(loss, fullgraph=True, dynamic=True, backend="aot_eager")
+    for rows, labels in ((4, 3), (5, 7), (6, 9)):
+        v, y = torch.randn(rows, labels), torch.rand(rows, labels) < 0.4
+        torch.testing.assert_close(fast(v, y), loss(v, y))

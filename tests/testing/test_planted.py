@@ -199,24 +199,210 @@ class ClaimsTooLittle(Plain):
     proper = False
 
 
+@dataclass(**FROZEN)
+class FocalClaimsProper(losses.catalog.get("focal")):
+    proper = True
+
+
+@dataclass(**FROZEN)
+class SPAClaimsImproper(losses.catalog.get("spa")):
+    proper = False
+
+
+@dataclass(**FROZEN)
+class FlatClaimsProper(Plain):
+    """Easy negatives cost nothing: the link rests at 0."""
+
+    def neg(self, v):
+        return torch.where(v > -2, -logsigmoid(-v) + logsigmoid(torch.tensor(2.0)), 0.0 * v)
+
+
+@dataclass(**FROZEN)
+class TermsWithWrongLink(Loss):
+    """spa by terms, read with a sigmoid."""
+
+    proper = True
+
+    def terms(self, logits, labels):
+        neg = -logsigmoid(-3 * (logits - 1)) / 5
+        return labels.on * -logsigmoid(logits) + labels.off * neg, labels.known
+
+    def link_missing(self):
+        return None
+
+    def log_odds(self, v):
+        return v
+
+
+@dataclass(**FROZEN)
+class ProperWithoutLink(Loss):
+    proper = True
+
+    def terms(self, logits, labels):
+        return labels.on * -logsigmoid(logits) + labels.off * -logsigmoid(-logits), labels.known
+
+
+@dataclass(**FROZEN)
+class SoftmaxLink(Plain):
+    def link(self, logits):
+        return torch.softmax(logits, -1) if logits.shape[-1] > 1 else torch.sigmoid(logits)
+
+
+@dataclass(**FROZEN)
+class RoundedLink(Plain):
+    def link(self, logits):
+        p = super().link(logits)
+        return torch.where(logits.abs() > 12.1, (p * 100).round() / 100, p)
+
+
+@dataclass(**FROZEN)
+class HalfLink(Plain):
+    def link(self, logits):
+        p = super().link(logits)
+        return p.half().float() if logits.dtype == torch.float32 else p
+
+
+@dataclass(**FROZEN)
+class LosesTheFalseAlarm(Loss):
+    def terms(self, logits, labels):
+        neg = -torch.log((1 - torch.sigmoid(logits)).clamp(min=1e-7))
+        return labels.on * -logsigmoid(logits) + labels.off * neg, labels.known
+
+
+@dataclass(**FROZEN)
+class ReversedFarOut(Plain):
+    def neg(self, v):
+        far = v.detach() > 9
+        return torch.where(far, 2 * -logsigmoid(-v).detach() + logsigmoid(-v), -logsigmoid(-v))
+
+
+@dataclass(**FROZEN)
+class RoundsSoft(Plain):
+    def groups(self, v, labels):
+        if isinstance(labels, torch.Tensor) and labels.is_floating_point():
+            labels = labels.round()
+        return super().groups(v, labels)
+
+
+@dataclass(**FROZEN)
+class SquaresSoft(Loss):
+    def terms(self, logits, labels):
+        on = labels.on.round()
+        return on * -logsigmoid(logits) + (1 - on) * -logsigmoid(-logits), labels.known
+
+
+@dataclass(**FROZEN)
+class RowMeanOverAll(Loss):
+    """Divides each row by n, not by what is known of it."""
+
+    def terms(self, logits, labels):
+        each = labels.on * -logsigmoid(logits) + labels.off * -logsigmoid(-logits)
+        return each.sum(1) / max(each.shape[1], 1), (labels.on + labels.off > 0).any(1)
+
+
+@dataclass(**FROZEN)
+class WrongWhenSoftAndUnknown(Plain):
+    def _sparse_terms(self, v, labels):
+        values, weights = super()._sparse_terms(v, labels)
+        soft = labels.values is not None and bool(((labels.values > 0) & (labels.values < 1)).any())
+        return (values * 1.1 if soft and bool(labels.values.isnan().any()) else values), weights
+
+
+@dataclass(**FROZEN)
+class LowWhenUnknown(Plain):
+    def terms(self, logits, labels):
+        if labels.known is not None and logits.dtype == torch.float32:
+            logits = logits + (logits.bfloat16().float() - logits).detach()
+        return super().terms(logits, labels)
+
+
+@dataclass(**FROZEN)
+class Int8IsOther(Plain):
+    def groups(self, v, labels):
+        if isinstance(labels, torch.Tensor) and labels.dtype == torch.int8:
+            labels = 1 - labels
+        return super().groups(v, labels)
+
+
+@dataclass(**FROZEN)
+class Broadcasts(Plain):
+    def groups(self, v, labels):
+        if isinstance(labels, torch.Tensor) and labels.ndim == 2 and len(labels) == 1:
+            labels = labels.expand(v.shape)
+        return super().groups(v, labels)
+
+
+@dataclass(**FROZEN)
+class AcceptsALittleMore(Plain):
+    def groups(self, v, labels):
+        if isinstance(labels, torch.Tensor) and labels.is_floating_point():
+            labels = torch.where((labels > 1) & (labels < 1.2), 1.0, labels)
+        return super().groups(v, labels)
+
+
+@dataclass(**FROZEN)
+class LinkBreaksTheGraph(Plain):
+    def link(self, logits):
+        return super().link(logits) * (1.0 if float(logits.detach().sum()) < 1e30 else 2.0)
+
+
+@dataclass(**FROZEN)
+class WideIsOther(Plain):
+    """A different loss for many labels, in its gradient only."""
+
+    def pos(self, v):
+        wide = v.shape[-1] > 6
+        return -logsigmoid(v) + (v - v.detach() if wide else 0.0)
+
+
+@dataclass(**FROZEN)
+class NoLossAtEpoch(Plain):
+    def at(self, epoch):
+        return None
+
+
+@dataclass(**FROZEN)
+class Crashes(Plain):
+    def terms(self, logits, labels):
+        raise KeyError("oops")
+
+
 PLANTED = {
-    "gradient": [WrongGradient],
-    "unknown": [ReadsUnknown, MultipliesByMask, MeanOfAll],
+    "gradient": [WrongGradient, ReversedFarOut, WideIsOther],
+    "unknown": [ReadsUnknown, MultipliesByMask, MeanOfAll, RowMeanOverAll],
     "row_order": [FirstRowsOnly],
     "reductions": [SumForMean],
+    "soft_labels": [RoundsSoft, SquaresSoft],
+    "epochs": [NoLossAtEpoch],
     "nothing_known": [NaNOnNothing],
     "finite": [Overflows],
-    "confident_miss": [LosesTheMiss],
+    "confident_miss": [LosesTheMiss, LosesTheFalseAlarm],
     "limits": [FalseLimit],
-    "sparse": [ForgetsSparse],
-    "label_types": [BoolIsOther],
-    "precision": [LowPrecision],
+    "sparse": [ForgetsSparse, WrongWhenSoftAndUnknown],
+    "label_types": [BoolIsOther, Int8IsOther, Crashes],
+    "precision": [LowPrecision, LowWhenUnknown],
     "autocast": [WrongUnderAutocast],
-    "compiled": [BreaksTheGraph],
+    "compiled": [BreaksTheGraph, LinkBreaksTheGraph],
     "functional": [BreaksTheGraph],
-    "refuses": [Guesses],
-    "link": [SigmoidByHabit, FallingLink, SilentNoLink],
-    "properness": [ClaimsTooMuch, ClaimsTooLittle],
+    "refuses": [Guesses, Broadcasts, AcceptsALittleMore],
+    "link": [
+        SigmoidByHabit,
+        FallingLink,
+        SilentNoLink,
+        TermsWithWrongLink,
+        SoftmaxLink,
+        RoundedLink,
+        HalfLink,
+    ],
+    "properness": [
+        ClaimsTooMuch,
+        ClaimsTooLittle,
+        FocalClaimsProper,
+        SPAClaimsImproper,
+        FlatClaimsProper,
+        TermsWithWrongLink,
+        ProperWithoutLink,
+    ],
 }
 
 
@@ -241,6 +427,49 @@ def test_a_loss_by_terms_passes():
             return labels.on * -logsigmoid(logits) + labels.off * -logsigmoid(-logits), labels.known
 
     check_loss(ByTerms())
+
+
+SOUND = {
+    "half a saturating loss": lambda: 0.5 * losses.build("mse"),
+    "bce and two-way": lambda: losses.build("bce") + 0.5 * losses.build("two-way"),
+    "one weight per label": lambda: losses.build("bce", pos_weight=[1.0, 2.0, 3.0, 4.0]),
+    "splc around it": lambda: losses.build(
+        "splc", base=losses.build("bce", pos_weight=[1.0, 2.0, 3.0, 4.0])
+    ),
+    "focal that is bce": lambda: losses.build("focal", gamma=0.0),
+    "asl with detached weights": lambda: losses.build("asl", detach_weight=True),
+    "asl with a jump in its link": lambda: losses.build("asl", gamma_neg=0.0, margin=0.2),
+    "asl with hardly a margin": lambda: losses.build("asl", margin=1e-9),
+    "lpr of asl": lambda: losses.build("lpr", of="asl"),
+    "sum": lambda: losses.build("bce", reduction="sum"),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_losses_are_not_refused(name):
+    check_loss(SOUND[name]())
+
+
+def test_a_users_brier_score_passes_with_its_derived_link():
+    @dataclass(**FROZEN)
+    class Brier(Separable):
+        proper = True
+        saturates = True
+        forgives = True
+
+        def pos(self, v):
+            return torch.sigmoid(-v) ** 2
+
+        def neg(self, v):
+            return torch.sigmoid(v) ** 2
+
+    check_loss(Brier())
+
+
+def test_wrong_law_names_are_told():
+    with pytest.raises(ValueError, match="did you mean 'gradient'"):
+        check_loss(Plain(), laws=["gradiant"])
+    check_loss(Plain(), laws="gradient")
 
 
 def test_a_plain_function_can_be_checked():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -15,7 +14,7 @@ from labelset import check
 from labelset.catalog import hyper
 from labelset.losses._target import Target, dense_target
 
-__all__ = ["Loss", "NoLink", "as_loss"]
+__all__ = ["Loss", "NoLink", "as_loss", "reduce"]
 
 Terms = tuple[Tensor, Tensor | None]
 """Values, and their weights: 0 where nothing is known, None where every weight is 1."""
@@ -25,7 +24,7 @@ class NoLink(RuntimeError):
     """A loss whose optimum fixes no probability was asked for one."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Loss(ABC):
     """A number to minimise. Subclasses give `terms`; the base checks, reduces, adds and scales.
 
@@ -38,6 +37,8 @@ class Loss(ABC):
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
     proper: ClassVar[bool | None] = None
     """A claim, held to by the laws: strictly proper (True), shown not to be (False), no claim."""
+    written_in_sigmoid: ClassVar[bool] = False
+    """Whether the formula takes sigmoid(v) for the probability, so that `proper` is about that."""
     limits: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Other losses this one equals: name -> the hyperparameters that make it so."""
     limits_one_on: ClassVar[frozenset[str]] = frozenset()
@@ -85,9 +86,21 @@ class Loss(ABC):
             "calibration map (temperature, Platt, isotonic) to held-out scores instead"
         )
 
+    # ---- what the laws need to know -------------------------------------------------------------
+
     @property
     def saturates(self) -> bool:
         """Whether the loss of a positive levels off where its score is far too low."""
+        return False
+
+    @property
+    def forgives(self) -> bool:
+        """Whether the loss of a negative levels off where its score is far too high."""
+        return False
+
+    @property
+    def detached(self) -> bool:
+        """Whether parts of it are kept out of its gradient on purpose."""
         return False
 
     def meaning(self) -> Loss:
@@ -100,6 +113,9 @@ class Loss(ABC):
         from labelset.losses._sum import Sum
 
         return Sum.of(self) + other if isinstance(other, Loss) else NotImplemented
+
+    def __radd__(self, other: int) -> Loss:
+        return self if other == 0 else NotImplemented  # so that sum([a, b]) works
 
     def __mul__(self, factor: float) -> Loss:
         from labelset.losses._sum import Sum
@@ -116,7 +132,12 @@ class Loss(ABC):
 
     def to(self, device: torch.device | str) -> Loss:
         """With its tensors, if it has any, on another device."""
-        moved: Loss = self._map(lambda loss: loss.to(device), lambda t: t.to(device))
+
+        def move(t: Tensor) -> Tensor:
+            there = t.to(device)
+            return nn.Parameter(there, t.requires_grad) if isinstance(t, nn.Parameter) else there
+
+        moved: Loss = self._map(lambda loss: loss.to(device), move)
         return moved
 
     def parameters(self) -> Iterator[nn.Parameter]:
@@ -126,6 +147,12 @@ class Loss(ABC):
                 yield value
             elif isinstance(value, Loss):
                 yield from value.parameters()
+
+    def per_label(self) -> int | None:
+        """For how many labels it holds a number each; None if it holds none."""
+        widths = [len(t) for t in self._values().values() if isinstance(t, Tensor) and t.ndim]
+        inner = [x.per_label() for x in self._values().values() if isinstance(x, Loss)]
+        return next((w for w in [*widths, *inner] if w not in (None, 1)), None)
 
     def _values(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
@@ -151,10 +178,20 @@ class Loss(ABC):
         """A copy with other values in some fields, which were checked before."""
         if not changes:
             return self
-        changed = copy.copy(self)
-        for name, value in changes.items():
-            object.__setattr__(changed, name, value)
+        changed = object.__new__(type(self))
+        for name, value in self._values().items():
+            object.__setattr__(changed, name, changes.get(name, value))
         return changed
+
+    def __eq__(self, other: object) -> bool:
+        """Equal kind and hyperparameters, tensors compared by value."""
+        if type(self) is not type(other):
+            return NotImplemented
+        mine, theirs = self._values(), other._values()
+        return all(equal(mine[name], theirs[name]) for name in mine)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
 
 
 def reduce(values: Tensor, weights: Tensor | None, reduction: str) -> Tensor:
@@ -167,6 +204,13 @@ def reduce(values: Tensor, weights: Tensor | None, reduction: str) -> Tensor:
         return values
     total, count = (values * weights).sum(), weights.sum(dtype=values.dtype)
     return total / torch.where(count > 0, count, 1.0) if reduction == "mean" else total
+
+
+def equal(x: Any, y: Any) -> bool:
+    """Equality that tensors have too."""
+    if isinstance(x, Tensor) or isinstance(y, Tensor):
+        return isinstance(x, Tensor) and isinstance(y, Tensor) and torch.equal(x, y)
+    return bool(x == y)
 
 
 def as_loss(name: str, value: Any, kind: type = Loss) -> Any:

@@ -29,7 +29,7 @@ class Counts(NamedTuple):
     tn: Tensor
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ConfusionLoss(Loss):
     """Subclasses give the soft decision and the ratio; `average` says what is summed together."""
 
@@ -47,6 +47,10 @@ class ConfusionLoss(Loss):
     def saturates(self) -> bool:
         return True
 
+    @property
+    def forgives(self) -> bool:
+        return True
+
     @abstractmethod
     def decide(self, v: Tensor) -> tuple[Tensor, Tensor]:
         """How much a score says on, and how much it says off."""
@@ -54,6 +58,12 @@ class ConfusionLoss(Loss):
     @abstractmethod
     def ratio(self, counts: Counts) -> tuple[Tensor, Tensor]:
         """Numerator and denominator of the metric."""
+
+    def link_missing(self) -> str:
+        return (
+            "it counts soft decisions over the batch, and its optimum fixes no probability. Fit a "
+            "calibration map (temperature, Platt, isotonic) to held-out scores instead"
+        )
 
     def terms(self, logits: Tensor, labels: Target) -> Terms:
         on, off = labels.on, labels.off

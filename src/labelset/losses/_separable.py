@@ -19,7 +19,7 @@ from labelset.losses._target import Target
 __all__ = ["Separable", "link_rises", "log_chain", "safe_log", "softplus"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Separable(Loss):
     """A sum over entries: `pos(v)` where a label is on, `neg(v)` where it is off.
 
@@ -40,8 +40,10 @@ class Separable(Loss):
 
     def terms(self, logits: Tensor, labels: Target) -> Terms:
         me = self.given(logits.shape[-1])
-        on = labels.on
-        return on * me.pos(logits) + (1 - on) * me.neg(logits), labels.known
+        pos, neg, on = me.pos(logits), me.neg(logits), labels.on
+        if labels.hard:
+            return torch.where(on > 0, pos, neg), labels.known
+        return on * pos + (1 - on) * neg, labels.known
 
     def groups(self, v: Tensor, labels: Any) -> list[Terms]:
         if isinstance(labels, Labels):
@@ -56,7 +58,7 @@ class Separable(Loss):
         """
         me = self.given(labels.n)
         where = labels.rows(), labels.indices.long()
-        stored, part = v[where], me._map(tensor=lambda t: t[where[1]] if t.ndim else t)
+        stored, part = v[where], me.take(where[1], labels.n)
         if labels.values is None:
             return me.neg(v).index_put(where, part.pos(stored)), None
         known = ~labels.values.isnan()
@@ -70,6 +72,14 @@ class Separable(Loss):
     def given(self, n: int) -> Separable:
         """This loss once the number of labels is known (only `wan` needs it)."""
         return self._map(inner=lambda loss: loss.given(n))  # type: ignore[no-any-return]
+
+    def take(self, labels: Tensor, n: int) -> Separable:
+        """This loss for the scores of these labels: what it holds per label is chosen alike."""
+        part: Separable = self._map(
+            lambda loss: loss.take(labels, n),
+            lambda t: t[labels] if t.ndim and len(t) == n else t,
+        )
+        return part
 
     def unmargined(self) -> Separable:
         """This loss without a margin on its positives: what splc gives to corrected entries."""
@@ -86,17 +96,19 @@ class Separable(Loss):
 
     def log_rise(self, v: Tensor) -> Tensor:
         """log of how steeply the loss of a negative rises, against p = sigmoid(v)."""
-        return safe_log(slope(self.neg, v)) - log_chain(v)
+        return derived(self.neg, v, 1.0)
 
     def log_fall(self, v: Tensor) -> Tensor:
         """log of how steeply the loss of a positive falls, against p = sigmoid(v)."""
-        return safe_log(-slope(self.pos, v)) - log_chain(v)
+        return derived(self.pos, v, -1.0)
 
 
 def link_rises(loss: Separable) -> bool:
-    """Whether the link never falls, checked on a fine grid of scores."""
+    """Whether the link never falls, checked on a fine grid of scores (of the first label)."""
+    n = loss.per_label()
+    first = loss if n is None else loss.take(torch.zeros(1, dtype=torch.long), n)
     v = torch.linspace(-20, 20, 3201, dtype=torch.float64, device="cpu")[:, None]
-    odds = loss.log_odds(v)
+    odds = first.log_odds(v)
     return bool((odds[1:] >= odds[:-1] - 1e-6).all())
 
 
@@ -105,11 +117,14 @@ def softplus(x: Tensor) -> Tensor:
     return -logsigmoid(-x)
 
 
-def slope(side: Callable[[Tensor], Tensor], v: Tensor) -> Tensor:
-    """The derivative of a function of one score, at each score."""
-    v = v.contiguous()  # forward differentiation writes into its input, so rows must not overlap
-    derivative: Tensor = torch.func.jvp(side, (v,), (torch.ones_like(v),))[1]
-    return derivative
+def derived(side: Callable[[Tensor], Tensor], v: Tensor, sign: float) -> Tensor:
+    """log of the slope of one side against p, by differentiation, in float64.
+
+    Beyond +-30 slopes drown in rounding even there, so the link is taken to be what it is at 30.
+    """
+    wide = v.double().clamp(-30.0, 30.0).contiguous()  # jvp wants rows that do not overlap
+    slope: Tensor = torch.func.jvp(side, (wide,), (torch.ones_like(wide),))[1]
+    return (safe_log(sign * slope) - log_chain(wide)).to(v.dtype)
 
 
 def log_chain(v: Tensor) -> Tensor:

@@ -17,22 +17,45 @@ from labelset.losses._target import Target
 
 __all__ = ["Sum"]
 
+ADVICE = "fit a calibration map (temperature, Platt, isotonic) to held-out scores instead"
 
-@dataclass(frozen=True, kw_only=True)
-class Sum(Loss):
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parts(Loss):
+    """Weighted losses: what a sum and the link of a sum have in common."""
+
+    parts: tuple[tuple[float, Any], ...]
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        for _, loss in self.parts:
+            yield from loss.parameters()
+
+    def per_label(self) -> int | None:
+        widths = (loss.per_label() for _, loss in self.parts)
+        return next((width for width in widths if width is not None), None)
+
+    def _map(self, inner: Any = None, tensor: Any = None) -> Any:
+        if inner is None:
+            return self
+        parts = tuple((weight, inner(loss)) for weight, loss in self.parts)
+        same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
+        return self if same else self._with(parts=parts)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sum(Parts):
     """factor * loss + factor * loss + ...: what `a + 0.5 * b` makes.
 
     Its link is that of its parts where they agree (a regulariser takes the link of the loss it
     regularises), and that of the summed `pos` and `neg` where all parts are separable.
     """
 
-    parts: tuple[tuple[float, Loss], ...]
-
     @classmethod
     def of(cls, loss: Loss) -> Sum:
-        return (
-            loss if isinstance(loss, Sum) else cls(parts=((1.0, loss),), reduction=loss.reduction)
-        )
+        """A loss as a sum of one part."""
+        if isinstance(loss, Sum):
+            return loss
+        return cls(parts=((1.0, loss),), reduction=loss.reduction)
 
     def __add__(self, other: Loss) -> Sum:
         if not isinstance(other, Loss):
@@ -77,36 +100,31 @@ class Sum(Loss):
         missing = next((why for _, loss in parts if (why := loss.link_missing())), None)
         if missing or not parts:
             return None, missing or "every part is multiplied by 0"
-        meanings = [loss.meaning() for _, loss in parts]
-        if all(same(meanings[0], other) for other in meanings[1:]):
+        meanings = [loss.meaning()._with(reduction="mean") for _, loss in parts]
+        if all(other == meanings[0] for other in meanings[1:]):
             return meanings[0], None
         if all(isinstance(loss, Separable) for _, loss in parts):
-            blend = Blend(parts=tuple(parts))  # type: ignore[arg-type]
-            return (blend, None) if link_rises(blend) else (None, "no single probability: " + WHY)
-        return None, "its parts mean different probabilities; " + WHY
+            blend = Blend(parts=tuple(parts))
+            rises = link_rises(blend)
+            return (blend, None) if rises else (None, f"it would not rise with the score; {ADVICE}")
+        return None, f"its parts mean different probabilities; {ADVICE}"
 
-    # ---- what the parts hold ------------------------------------------------------------------
+    @property
+    def saturates(self) -> bool:
+        return all(loss.saturates for weight, loss in self.parts if weight > 0)
 
-    def parameters(self) -> Iterator[nn.Parameter]:
-        for _, loss in self.parts:
-            yield from loss.parameters()
+    @property
+    def forgives(self) -> bool:
+        return all(loss.forgives for weight, loss in self.parts if weight > 0)
 
-    def _map(self, inner: Any = None, tensor: Any = None) -> Any:
-        if inner is None:
-            return self
-        return Sum(
-            parts=tuple((w, inner(loss)) for w, loss in self.parts), reduction=self.reduction
-        )
-
-
-WHY = "fit a calibration map (temperature, Platt, isotonic) to held-out scores instead"
+    @property
+    def detached(self) -> bool:
+        return any(loss.detached for _, loss in self.parts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Blend(Separable):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Blend(Parts, Separable):
     """The separable loss that a sum of separable losses is; used for its link."""
-
-    parts: tuple[tuple[float, Separable], ...]
 
     def pos(self, v: Tensor) -> Tensor:
         return torch.stack([w * loss.pos(v) for w, loss in self.parts]).sum(0)
@@ -121,22 +139,3 @@ class Blend(Separable):
     def log_fall(self, v: Tensor) -> Tensor:
         logs = [math.log(w) + loss.log_fall(v) for w, loss in self.parts]
         return torch.logsumexp(torch.stack(logs), 0)
-
-    def given(self, n: int) -> Blend:
-        return Blend(parts=tuple((w, loss.given(n)) for w, loss in self.parts))
-
-
-def same(a: Loss, b: Loss) -> bool:
-    """Equal kind and hyperparameters, tensors compared by value, reductions left aside."""
-    if type(a) is not type(b):
-        return False
-    mine, theirs = a._values(), b._values()
-    return all(_equal(mine[name], theirs[name]) for name in mine if name != "reduction")
-
-
-def _equal(x: Any, y: Any) -> bool:
-    if isinstance(x, Loss) and isinstance(y, Loss):
-        return same(x, y)
-    if isinstance(x, Tensor) or isinstance(y, Tensor):
-        return isinstance(x, Tensor) and isinstance(y, Tensor) and torch.equal(x, y)
-    return bool(x == y)

@@ -20,6 +20,8 @@ class Target(NamedTuple):
     """How much each label is on: y."""
     known: Tensor | None
     """Bool, or None when every entry is known."""
+    hard: bool = False
+    """Whether every known entry is surely 0 or 1."""
 
     @property
     def off(self) -> Tensor:
@@ -36,9 +38,11 @@ def dense_target(v: Tensor, labels: Any) -> tuple[Tensor, Target]:
     if not isinstance(labels, Labels):
         check.unit_interval(y)
     if not y.is_floating_point() or (isinstance(labels, Labels) and labels.values is None):
-        return v, Target(y.to(v.dtype), None)
+        return v, Target(y.to(v.dtype), None, hard=True)
     known = ~y.isnan()
-    if check.can_look(known) and bool(known.all()):
-        return v, Target(y.to(v.dtype), None)
     zero = torch.zeros((), dtype=v.dtype, device=v.device)
-    return torch.where(known, v, zero), Target(torch.where(known, y.to(v.dtype), zero), known)
+    on = torch.where(known, y.to(v.dtype), zero)
+    hard = check.can_look(on) and bool(((on == 0) | (on == 1)).all())
+    if check.can_look(known) and bool(known.all()):
+        return v, Target(on, None, hard)
+    return torch.where(known, v, zero), Target(on, known, hard)

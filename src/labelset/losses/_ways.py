@@ -17,7 +17,7 @@ from labelset.losses._target import Target, dense_target
 __all__ = ["WayLoss", "logsumexp"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class WayLoss(Loss):
     """Subclasses give `rows`; `way` says which rows: those of the matrix or of its transpose."""
 

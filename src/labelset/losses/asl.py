@@ -15,7 +15,7 @@ from labelset.losses.focal import focal, log_focal_slope
 __all__ = ["ASL"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ASL(Separable):
     """Focal loss with its own focus for each side, and easy negatives dropped altogether.
 
@@ -42,6 +42,7 @@ class ASL(Separable):
     detach_weight: bool = hyper(False, "let no gradient flow through the focus weights")
 
     proper = False
+    written_in_sigmoid = True
     limits = {
         "focal": {"gamma_pos": 2.0, "gamma_neg": 2.0, "margin": 0.0},
         "bce": {"gamma_pos": 0.0, "gamma_neg": 0.0, "margin": 0.0},
@@ -66,9 +67,9 @@ class ASL(Separable):
     def neg(self, v: Tensor) -> Tensor:
         if self.margin == 0:
             return focal(v, self.gamma_neg, self.detach_weight)
-        inside, z = self._shifted(v)
+        inside, z, log_rest = self._shifted(v)
         weight = z**self.gamma_neg
-        value = -(weight.detach() if self.detach_weight else weight) * torch.log1p(-z)
+        value = -(weight.detach() if self.detach_weight else weight) * log_rest
         return torch.where(inside, value, torch.zeros_like(value))
 
     def log_fall(self, v: Tensor) -> Tensor:
@@ -77,14 +78,27 @@ class ASL(Separable):
     def log_rise(self, v: Tensor) -> Tensor:
         if self.margin == 0:
             return log_focal_slope(v, self.gamma_neg, self.detach_weight)
-        g, (inside, z) = self.gamma_neg, self._shifted(v)
-        rises = g * z.log() - torch.log1p(-z)
+        g, (inside, z, log_rest) = self.gamma_neg, self._shifted(v)
+        rises = g * z.log() - log_rest
         if g > 0 and not self.detach_weight:
-            rises = rises + torch.log1p(-g * (1 - z) * torch.log1p(-z) / z)
+            rises = rises + torch.log1p(-g * log_rest.exp() * log_rest / z)
         return torch.where(inside, rises, -torch.inf)
 
-    def _shifted(self, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Where p > m, and there z = p - m (elsewhere a stand-in that harms no gradient)."""
-        p = torch.sigmoid(v)
-        inside = p > self.margin
-        return inside, torch.where(inside, p - self.margin, 0.5)
+    def _shifted(self, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Where p > m, and there z = p - m and log(1 - z); elsewhere stand-ins without harm.
+
+        1 - z is written as (1 - p) + m where z is large: with a tiny margin it must not round to 0.
+        """
+        p, m = torch.sigmoid(v), self.margin
+        inside = p > m
+        z = torch.where(inside, p - m, 0.5)
+        near, far = torch.log1p(-z.clamp(max=0.5)), torch.log(torch.sigmoid(-v) + m)
+        return inside, z, torch.where(z <= 0.5, near, far)
+
+    @property
+    def forgives(self) -> bool:
+        return self.margin > 0
+
+    @property
+    def detached(self) -> bool:
+        return self.detach_weight

@@ -16,7 +16,7 @@ from labelset.losses._separable import Separable, log_chain, safe_log, softplus
 __all__ = ["BCE"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class BCE(Separable):
     """The log loss of each label by itself, optionally weighted per label and smoothed.
 

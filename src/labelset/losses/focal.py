@@ -16,7 +16,7 @@ from labelset.losses._separable import Separable, softplus
 __all__ = ["Focal", "focal", "log_focal_slope"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Focal(Separable):
     """Cross-entropy that looks away from what is already right.
 
@@ -39,6 +39,7 @@ class Focal(Separable):
     alpha_neg: float = hyper(1.0, "weight of the labels that are off")
 
     proper = False
+    written_in_sigmoid = True
     limits = {"bce": {"gamma": 0.0}}
     examples = ({}, {"gamma": 0.5, "alpha_pos": 2.0}, {"gamma": 4.0})
 

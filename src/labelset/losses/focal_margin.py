@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
@@ -14,7 +15,7 @@ from labelset.losses.focal import focal, log_focal_slope
 __all__ = ["FocalMargin"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class FocalMargin(Separable):
     """Focal loss whose positives must clear a margin: semi-hard positives count most.
 
@@ -36,6 +37,7 @@ class FocalMargin(Separable):
     margin: float = hyper(1.0, "what a positive's score must be above to count as well classified")
 
     proper = False
+    written_in_sigmoid = True
     limits = {"focal": {"margin": 0.0}}
     examples = ({}, {"gamma": 1.0, "margin": 0.5})
 
@@ -43,8 +45,6 @@ class FocalMargin(Separable):
         super().__post_init__()
         check.number("gamma", self.gamma, low=0.0)
         check.number("margin", self.margin, low=0.0)
-        # up to 4 it rises for every gamma; beyond, both sides can be past their steepest point
-        object.__setattr__(self, "_rises", self.margin <= 4 or link_rises(self))
 
     def pos(self, v: Tensor) -> Tensor:
         return focal(self.margin - v, self.gamma)
@@ -59,8 +59,13 @@ class FocalMargin(Separable):
         shifted = v - self.margin
         return log_focal_slope(-shifted, self.gamma) + log_chain(shifted) - log_chain(v)
 
+    @cached_property
+    def _rises(self) -> bool:
+        # up to 4 it rises for every gamma; beyond, both sides can be past their steepest point
+        return self.margin <= 4 or link_rises(self)
+
     def link_missing(self) -> str | None:
-        if self._rises:  # type: ignore[attr-defined]
+        if self._rises:
             return None
         return (
             f"with a margin of {self.margin:g} a higher score does not always mean a higher "
@@ -69,4 +74,4 @@ class FocalMargin(Separable):
         )
 
     def unmargined(self) -> FocalMargin:
-        return replace(self, margin=0.0)
+        return self._with(margin=0.0)  # type: ignore[no-any-return]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from labelset.losses.focal import focal, log_focal_slope
 __all__ = ["Hill"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Hill(Separable):
     """For missing labels: negatives weigh most in the middle and least where they look positive.
 
@@ -40,6 +40,7 @@ class Hill(Separable):
     gamma: float = hyper(2.0, "focus of the positives")
 
     proper = False
+    written_in_sigmoid = True
     examples = ({}, {"lam": 2.0, "margin": 0.0, "gamma": 1.0})
 
     def __post_init__(self) -> None:
@@ -47,6 +48,10 @@ class Hill(Separable):
         check.number("lam", self.lam, low=1.0)
         check.number("margin", self.margin, low=0.0)
         check.number("gamma", self.gamma, low=0.0)
+
+    @property
+    def forgives(self) -> bool:
+        return True
 
     def pos(self, v: Tensor) -> Tensor:
         return focal(self.margin - v, self.gamma)
@@ -64,7 +69,7 @@ class Hill(Separable):
         return log_focal_slope(-shifted, self.gamma) + log_chain(shifted) - log_chain(v)
 
     def unmargined(self) -> Hill:
-        return replace(self, margin=0.0)
+        return self._with(margin=0.0)  # type: ignore[no-any-return]
 
     def link_missing(self) -> str:
         return (

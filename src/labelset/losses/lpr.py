@@ -16,8 +16,10 @@ from labelset.losses._target import Target
 
 __all__ = ["LPR"]
 
+FAR = 87.0  # log-odds that stand for certainty: a probability of 1e-38
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LPR(Loss):
     """Every label that is on against every label that is off in the same row.
 
@@ -52,10 +54,26 @@ class LPR(Loss):
         on, off = labels.on, labels.off
         rows, columns = candidates(on)
         pairs = softplus(u[rows] - u[rows, columns][:, None]) * off[rows]
-        sums = torch.zeros_like(u[:, 0]).index_add(0, rows, on[rows, columns] * pairs.sum(1))
+        itself = math.log(2) * off[rows, columns]  # a soft label is no pair with itself
+        each = on[rows, columns] * (pairs.sum(1) - itself)
+        sums = u.new_zeros(len(u)).index_add(0, rows, each)
         count = (on + off).sum(1)
         defined = count > 1.5
         return 2 * sums / torch.where(defined, count * (count - 1), 1.0), defined
+
+    @property
+    def saturates(self) -> bool:
+        return self._flat(-1e4)
+
+    @property
+    def forgives(self) -> bool:
+        return self._flat(1e4)
+
+    def _flat(self, score: float) -> bool:
+        """Whether the link no longer changes at a far score."""
+        v = torch.tensor([[score], [score / 2]]).expand(-1, self.per_label() or 2)
+        odds = self.of.log_odds(v)
+        return bool((odds[0] == odds[1]).any())
 
     def link_missing(self) -> None:
         return None
@@ -68,8 +86,11 @@ class LPR(Loss):
 
 
 def candidates(on: Tensor) -> tuple[Tensor, Tensor]:
-    """(row, label) of the entries that may be on: those that are, or, where shapes must not
-    depend on values (while tracing), all of them."""
+    """(row, label) of the entries that may be on.
+
+    Those that are on, which waits for the device; or, where shapes must not depend on values
+    (while tracing), all of them.
+    """
     if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(on):
         rows, columns = torch.meshgrid(
             *(torch.arange(size, device=on.device) for size in on.shape), indexing="ij"
@@ -81,5 +102,4 @@ def candidates(on: Tensor) -> tuple[Tensor, Tensor]:
 
 def finite(u: Tensor) -> Tensor:
     """Log-odds of probabilities 0 and 1, which a flat link can give, as large finite numbers."""
-    bound = -math.log(torch.finfo(u.dtype).tiny)
-    return torch.where(u.isinf(), torch.sign(u) * bound, u)
+    return torch.where(u.isinf(), torch.sign(u) * FAR, u)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -14,7 +15,7 @@ from labelset.losses._separable import Separable, link_rises
 __all__ = ["Mix"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Mix(Separable):
     """Positives scored by one separable loss, negatives by another.
 
@@ -46,11 +47,18 @@ class Mix(Separable):
         super().__post_init__()
         object.__setattr__(self, "positives", as_loss("pos", self.positives, Separable))
         object.__setattr__(self, "negatives", as_loss("neg", self.negatives, Separable))
-        object.__setattr__(self, "_rises", link_rises(self))
 
     @property
     def saturates(self) -> bool:
         return self.positives.saturates  # type: ignore[no-any-return]
+
+    @property
+    def forgives(self) -> bool:
+        return self.negatives.forgives  # type: ignore[no-any-return]
+
+    @property
+    def detached(self) -> bool:
+        return bool(self.positives.detached or self.negatives.detached)
 
     def pos(self, v: Tensor) -> Tensor:
         return self.positives.pos(v)  # type: ignore[no-any-return]
@@ -65,10 +73,14 @@ class Mix(Separable):
         return self.positives.log_fall(v)  # type: ignore[no-any-return]
 
     def unmargined(self) -> Mix:
-        return Mix(positives=self.positives.unmargined(), negatives=self.negatives)
+        return self._with(positives=self.positives.unmargined())  # type: ignore[no-any-return]
+
+    @cached_property
+    def _rises(self) -> bool:
+        return link_rises(self)
 
     def link_missing(self) -> str | None:
-        if self._rises:  # type: ignore[attr-defined]
+        if self._rises:
             return None
         return (
             "with this pair a higher score does not always mean a higher probability. Fit a "

@@ -14,7 +14,7 @@ from labelset.losses._separable import Separable
 __all__ = ["MSE"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class MSE(Separable):
     """The squared distance between sigmoid(v) and the label.
 
@@ -35,6 +35,10 @@ class MSE(Separable):
 
     @property
     def saturates(self) -> bool:
+        return True
+
+    @property
+    def forgives(self) -> bool:
         return True
 
     def pos(self, v: Tensor) -> Tensor:

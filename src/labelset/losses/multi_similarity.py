@@ -15,7 +15,7 @@ from labelset.losses._ways import WayLoss, logsumexp
 __all__ = ["MultiSimilarity"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class MultiSimilarity(WayLoss):
     """The hardest positive and the hardest negative, each against zero.
 

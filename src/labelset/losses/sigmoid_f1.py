@@ -14,7 +14,7 @@ from labelset.losses._confusion import ConfusionLoss, Counts, soft_step
 __all__ = ["SigmoidF1"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SigmoidF1(ConfusionLoss):
     """One minus the F1 of the batch, its decisions softened by a steep sigmoid.
 

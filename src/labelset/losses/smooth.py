@@ -28,7 +28,7 @@ METRICS: dict[str, Ratio] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Smooth(ConfusionLoss):
     """One minus a metric of the batch, its decisions softened by a steep sigmoid.
 
@@ -37,13 +37,13 @@ class Smooth(ConfusionLoss):
         loss = 1 - metric(tp, fp, fn, tn)                                           (Table 5)
         link: none
 
-        f1           2 tp / (2 tp + fn + fp)          precision    tp / (tp + fp)
-        fbeta        with b = f_beta, the weight      recall       tp / (tp + fn)
-                     of recall, for 1 = 1             specificity  tn / (tn + fp)
-        jaccard      tp / (tp + fp + fn)              npv          tn / (tn + fn)
-        accuracy     (tp + tn) / all
+        f1         2 tp / (2 tp + fn + fp)            precision    tp / (tp + fp)
+        fbeta      (1 + b^2) tp / ((1 + b^2) tp       recall       tp / (tp + fn)
+                   + b^2 fn + fp),  b = f_beta        specificity  tn / (tn + fp)
+        jaccard    tp / (tp + fp + fn)                npv          tn / (tn + fn)
+        accuracy   (tp + tn) / (tp + fp + fn + tn)
 
-    A ratio of nothing by nothing is 0, so that label or row costs exactly 1.
+    `beta` is the steepness of S; the b of F-beta is `f_beta`. A ratio of nothing by nothing is 0, so that label or row costs exactly 1.
 
     Use it: when the metric that will judge the model is one of these. Precision or recall alone
     is won by predicting little or everything: add the other, or use `fbeta`.

@@ -13,7 +13,7 @@ from labelset.losses._ways import WayLoss, logsumexp
 __all__ = ["Softmax"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Softmax(WayLoss):
     """Cross-entropy between the softmax of a row and its labels shared out evenly.
 

@@ -15,7 +15,7 @@ from labelset.losses._separable import Separable, log_chain, softplus
 __all__ = ["SPA"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SPA(Separable):
     """Asymmetric yet strictly proper: negatives are shifted, sharpened and down-weighted.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -17,7 +18,7 @@ from labelset.losses.spa import SPA
 __all__ = ["SPAPairs"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SPAPairs(Loss):
     """spa + lam * lpr(of=spa): the paper's full training loss.
 
@@ -53,13 +54,18 @@ class SPAPairs(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         check.number("lam", self.lam, low=0.0)
-        spa = SPA(**{f.name: getattr(self, f.name) for f in fields(SPA)})
-        total = spa + self.lam * LPR(of=spa, reduction=self.reduction)
-        object.__setattr__(self, "_spa", spa)
-        object.__setattr__(self, "_sum", total)
+        _ = self._sum  # made once here, not inside a traced call
+
+    @cached_property
+    def _spa(self) -> SPA:
+        return SPA(**{f.name: getattr(self, f.name) for f in fields(SPA)})
+
+    @cached_property
+    def _sum(self) -> Loss:
+        return self._spa + self.lam * LPR(of=self._spa, reduction=self.reduction)
 
     def __call__(self, logits: Tensor, labels: Any) -> Tensor:
-        return self._sum(logits, labels)  # type: ignore[attr-defined, no-any-return]
+        return self._sum(logits, labels)
 
     def terms(self, logits: Tensor, labels: Target) -> Terms:
         raise TypeError("spa+lpr is a sum and has no terms of its own; ask spa and lpr")
@@ -68,7 +74,7 @@ class SPAPairs(Loss):
         return None
 
     def log_odds(self, v: Tensor) -> Tensor:
-        return self._spa.log_odds(v)  # type: ignore[attr-defined, no-any-return]
+        return self._spa.log_odds(v)
 
     def meaning(self) -> Loss:
-        return self._spa  # type: ignore[attr-defined, no-any-return]
+        return self._spa

@@ -16,7 +16,7 @@ from labelset.losses._separable import Separable
 __all__ = ["SPLC"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SPLC(Separable):
     """For missing labels: a negative the model is sure of is taken for a positive.
 
@@ -56,6 +56,14 @@ class SPLC(Separable):
     @property
     def saturates(self) -> bool:
         return self.base.saturates  # type: ignore[no-any-return]
+
+    @property
+    def forgives(self) -> bool:
+        return True
+
+    @property
+    def detached(self) -> bool:
+        return self.base.detached  # type: ignore[no-any-return]
 
     def pos(self, v: Tensor) -> Tensor:
         return self.base.pos(v)  # type: ignore[no-any-return]

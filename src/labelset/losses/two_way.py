@@ -16,7 +16,7 @@ from labelset.losses._ways import WayLoss, logsumexp
 __all__ = ["TwoWay"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TwoWay(WayLoss):
     """The hardest positive against the hardest negative, softly, along rows and along columns.
 

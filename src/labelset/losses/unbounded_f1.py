@@ -11,7 +11,7 @@ from labelset.losses._confusion import ConfusionLoss, Counts
 __all__ = ["UnboundedF1"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class UnboundedF1(ConfusionLoss):
     """One minus the F1 of the batch, the raw scores standing in for decisions.
 
@@ -19,8 +19,8 @@ class UnboundedF1(ConfusionLoss):
         loss = 1 - 2 tp / (2 tp + fn + fp)                                                (7)
         link: none
 
-    Use it: as the paper's baseline for `sigmoid-f1`, which has no steepness to choose. It has no
-    lower bound: where the scores of a label sum to about minus its positives it runs away.
+    Use it: as the paper's baseline for `sigmoid-f1`: there is no steepness to choose. It has no lower
+    bound: where the scores of a label sum to about minus its positives it runs away.
 
     Probabilities: none. Calibrate held-out scores.
 

@@ -11,8 +11,10 @@ from labelset.losses.bce import BCE
 
 __all__ = ["WAN"]
 
+PLAIN = BCE()
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class WAN(Separable):
     """Binary cross-entropy with negatives weighted by 1 / (n - 1), n being the number of labels.
 
@@ -36,7 +38,7 @@ class WAN(Separable):
     proper = True
 
     def given(self, n: int) -> BCE:
-        return BCE(neg_weight=1.0 / max(n - 1, 1), reduction=self.reduction)
+        return PLAIN._with(neg_weight=1.0 / max(n - 1, 1))  # type: ignore[no-any-return]
 
     def pos(self, v: Tensor) -> Tensor:
         return self.given(v.shape[-1]).pos(v)

@@ -33,7 +33,7 @@ def page(name: str) -> str:
         parts.append(f"![what {name} does to one score]({stem(name)}.svg)")
     parts += ["## Hyperparameters", _table(cls), "## What it claims", _claims(loss)]
     if isinstance(loss, Separable):
-        parts += ["## In numbers", _numbers(loss)]
+        parts += ["## In numbers", "For ten labels.", _numbers(loss)]
     parts += ["## Call", _call(name, cls.examples[0])]
     return "\n\n".join(parts) + "\n"
 
@@ -58,9 +58,9 @@ def _prose(cls: type[Loss]) -> str:
 
 def _table(cls: type[Loss]) -> str:
     rows = ["| name | default | meaning |", "|---|---|---|"]
-    for key, field in hyperparameters(cls).items():
-        default = "" if field.default is MISSING else f"`{field.default!r}`"
-        meaning = field.metadata.get("doc", "")
+    for key, known in hyperparameters(cls).items():
+        default = "" if known.default is MISSING else f"`{known.default!r}`"
+        meaning = known.doc
         if key == "reduction":
             meaning = ", ".join(f"`{how}`" for how in cls.reductions)
         rows.append(f"| `{key}` | {default} | {meaning} |")

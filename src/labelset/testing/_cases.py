@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["LawBroken", "batches", "hold", "near", "random_batch", "value_and_grad"]
+from labelset.losses import Loss
+
+__all__ = ["Cases", "LawBroken", "hold", "near", "random_batch", "value_and_grad"]
 
 
 class LawBroken(AssertionError):
@@ -21,7 +23,9 @@ def hold(condition: Any, message: str) -> None:
         raise LawBroken(message)
 
 
-def near(got: Tensor, want: Tensor, message: str, rtol: float = 1e-9, atol: float = 1e-11) -> None:
+def near(
+    got: Tensor, want: Tensor, message: str, rtol: float = 1e-9, atol: float | Tensor = 1e-11
+) -> None:
     """Raise unless two tensors agree, NaN never agreeing."""
     got, want = got.detach().double(), want.detach().double()
     hold(got.shape == want.shape, f"{message}: shape {tuple(got.shape)}, not {tuple(want.shape)}")
@@ -50,16 +54,34 @@ def random_batch(
     return v, y
 
 
-def batches(seed: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-    """Hard, soft and partly unknown batches, with the awkward shapes among them."""
-    yield random_batch(5, 4, seed)
-    yield random_batch(4, 3, seed + 1, soft=True)
-    yield random_batch(6, 5, seed + 2, unknown=True)
-    yield random_batch(1, 6, seed + 3)
-    yield random_batch(7, 1, seed + 4)
-    v, y = random_batch(5, 4, seed + 5)
-    y[0], y[1], y[:, 2], y[2:, 3] = 0, 1, 0, 1  # rows and columns of one kind only
-    yield v, y
+class Cases:
+    """Batches that fit a loss: one that holds a number per label is tried with that many."""
+
+    def __init__(self, loss: Any) -> None:
+        self.width = loss.per_label() if isinstance(loss, Loss) else None
+
+    def __call__(self, rows: int, labels: int, seed: int, **kinds: bool) -> tuple[Tensor, Tensor]:
+        return random_batch(rows, self.width or labels, seed, **kinds)
+
+    def all(self, seed: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """Hard, soft and partly unknown batches, with the awkward shapes among them."""
+        yield self(5, 4, seed)
+        yield self(4, 3, seed + 1, soft=True)
+        yield self(6, 5, seed + 2, unknown=True)
+        yield self(6, 5, seed + 3, soft=True, unknown=True)
+        yield self(1, 6, seed + 4)
+        yield self(7, 1, seed + 5)
+        yield self(3, 17, seed + 6)
+        v, y = self(5, 4, seed + 7)
+        y[0], y[1], y[:, -2:-1], y[2:, -1] = 0, 1, 0, 1  # rows and columns of one kind only
+        yield v, y
+
+    def far(self, seed: int = 0) -> tuple[Tensor, Tensor]:
+        """Scores far out, on the right side and on the wrong one."""
+        v, y = self(6, 4, seed)
+        g = torch.Generator().manual_seed(seed)
+        size = torch.tensor([7.0, 9.5, 15.0, 50.0, 500.0], dtype=torch.float64)
+        return v.sign() * size[torch.randint(5, v.shape, generator=g)] + 0.01 * v, y
 
 
 def value_and_grad(loss: Callable[..., Tensor], v: Tensor, y: Any) -> tuple[Tensor, Tensor]:
