@@ -26,7 +26,7 @@ format: .venv/installed
 	@echo "Installing into .venv (once; a minute or two) ..."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints.txt --editable '.[demo,test]'
+		--constraint constraints.txt --editable '.[test]'
 	@touch $@
 
 clean:

@@ -2,10 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
-from labelset import __version__, losses
+from labelset import __version__, heads, losses
 from labelset.cli import main
+from labelset.proofs import Verification
 
 
 def test_list_names_every_loss(capsys):
@@ -56,3 +60,74 @@ def test_version_and_help(capsys):
             main(argv)
         assert stop.value.code == 0
         assert word in capsys.readouterr().out
+
+
+# ---- verify --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path):
+    weight = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    np.savez(tmp_path / "m.npz", W=weight)
+    save_file({"fc.weight": torch.from_numpy(weight)}, tmp_path / "m.safetensors")
+    names = ["fork", "<b>apple</b>", "kni\x1bfe"]
+    np.savez(tmp_path / "y.npz", Y=[[1, 1, 1], [1, 1, 0]], label_names=names, split=[0, 2])
+    return tmp_path
+
+
+@pytest.mark.parametrize("model", ["m.npz", "m.safetensors"])
+def test_verify_prints_a_table_and_writes_proofs(files, model, capsys):
+    out = files / "v.json"
+    argv = ["verify", str(files / model), str(files / "y.npz"), "--check", "--eps", "0.1"]
+    assert main([*argv, "--out", str(out)]) == 1
+    text = capsys.readouterr().out
+    assert "unargmaxable          1   50.00%" in text
+    assert "{fork, <b>apple</b>}" in text
+    assert "\x1b" not in text
+    assert "every proof checked again" in text
+    assert "rho >= 0.1: yes 1, no 1" in text
+    assert Verification.load(out, np.load(files / "m.npz")["W"]).status.tolist() == [
+        "argmaxable",
+        "unargmaxable",
+    ]
+
+
+def test_verify_as_json_for_one_split(files, capsys):
+    argv = ["verify", str(files / "m.npz"), str(files / "y.npz"), "--split", "0", "--json"]
+    assert main(argv) == 0
+    assert json.loads(capsys.readouterr().out)["counts"]["argmaxable"] == 1
+
+
+def test_verify_reads_the_head_it_saved(files, capsys):
+    head = heads.build("dft", features=3, labels=7, k=2)
+    heads.save(head, files / "head.safetensors")
+    np.save(files / "y.npy", np.eye(7))
+    assert main(["verify", str(files / "head.safetensors"), str(files / "y.npy")]) == 0
+    assert "7 labels, 5 features" in capsys.readouterr().out
+
+
+WRONG = {
+    "no such file": ["none.npz", "y.npz"],
+    "cannot read .txt": ["m.txt", "y.npz"],
+    "damaged or not .npz": ["bad.npz", "y.npz"],
+    "damaged or not .safetensors": ["bad.safetensors", "y.npz"],
+    "which of A, B is it": ["two.npz", "y.npz"],
+    "no entry 'C'": ["two.npz", "y.npz", "--weight", "C"],
+    "the weights have 2 labels, the label sets 3": ["two.npz", "y.npz", "--weight", "A"],
+    "has no splits": ["m.npz", "y.npy", "--split", "1"],
+    "weights must be finite": ["nan.npz", "y.npz"],
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_verify_fails_with_one_line(files, message, capsys):
+    for name in ("m.txt", "bad.npz", "bad.safetensors"):
+        (files / name).write_bytes(b"nonsense")
+    np.savez(files / "two.npz", A=np.eye(2), B=np.eye(3))
+    np.savez(files / "nan.npz", W=np.full((3, 2), np.nan))
+    np.save(files / "y.npy", np.eye(3))
+    model, labels, *rest = WRONG[message]
+    assert main(["verify", str(files / model), str(files / labels), *rest]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert message in err

@@ -1,8 +1,9 @@
 """Everything after the encoder in multi-label learning."""
 
-from labelset import losses
+from labelset import heads, losses
 from labelset.labels import Labels
 from labelset.losses import NoLink
+from labelset.proofs import verify
 
-__all__ = ["Labels", "NoLink", "losses"]
+__all__ = ["Labels", "NoLink", "heads", "losses", "verify"]
 __version__ = "0.1.0"

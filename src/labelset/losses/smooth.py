@@ -43,7 +43,8 @@ class Smooth(ConfusionLoss):
         jaccard    tp / (tp + fp + fn)                npv          tn / (tn + fn)
         accuracy   (tp + tn) / (tp + fp + fn + tn)
 
-    `beta` is the steepness of S; the b of F-beta is `f_beta`. A ratio of nothing by nothing is 0, so that label or row costs exactly 1.
+    `beta` is the steepness of S; the b of F-beta is `f_beta`. A ratio of nothing by nothing is 0,
+    so that label or row costs exactly 1.
 
     Use it: when the metric that will judge the model is one of these. Precision or recall alone
     is won by predicting little or everything: add the other, or use `fbeta`.

@@ -19,8 +19,8 @@ class UnboundedF1(ConfusionLoss):
         loss = 1 - 2 tp / (2 tp + fn + fp)                                                (7)
         link: none
 
-    Use it: as the paper's baseline for `sigmoid-f1`: there is no steepness to choose. It has no lower
-    bound: where the scores of a label sum to about minus its positives it runs away.
+    Use it: as the paper's baseline for `sigmoid-f1`: there is no steepness to choose. It has no
+    lower bound: where the scores of a label sum to about minus its positives it runs away.
 
     Probabilities: none. Calibrate held-out scores.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from labelset.losses import Loss, NoLink, Separable, build
+from labelset.losses import Loss, NoLink, build
 from labelset.testing._cases import Cases, hold, near
 
 __all__ = ["link", "properness"]

@@ -1,0 +1,43 @@
+"""Heads in safetensors files: numbers and a line of JSON, nothing that could run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from labelset.heads._base import Head
+
+__all__ = ["load", "save"]
+
+KEY = "labelset.head"
+
+
+def save(head: Head, path: str | Path) -> None:
+    """Write a head to a safetensors file, with what is needed to build it again."""
+    from safetensors.torch import save_file
+
+    tensors = {name: t.contiguous().cpu() for name, t in head.state_dict().items()}
+    dtype = str(next(head.parameters()).dtype).removeprefix("torch.")
+    about = {"name": head.name, "dtype": dtype, **head.settings}
+    save_file(tensors, path, metadata={KEY: json.dumps(about)})
+
+
+def load(path: str | Path) -> Head:
+    """The head that `save` wrote."""
+    from safetensors import safe_open
+    from safetensors.torch import load_file
+
+    from labelset.heads import build
+
+    with safe_open(path, framework="pt") as file:
+        about = (file.metadata() or {}).get(KEY)
+    if about is None:
+        raise ValueError(f"{path} holds no labelset head; write one with labelset.heads.save")
+    settings: dict[str, Any] = json.loads(about)
+    dtype = getattr(torch, settings.pop("dtype"))
+    head = build(settings.pop("name"), **settings).to(dtype)
+    head.load_state_dict(load_file(path))
+    return head

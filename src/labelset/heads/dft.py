@@ -1,0 +1,141 @@
+"""The DFT head (Grivas et al.): every set of up to k labels can be said."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from labelset import check
+from labelset.heads._base import Head
+
+__all__ = ["DFT"]
+
+
+class DFT(Head):
+    """Fixed columns of a truncated Fourier matrix, beside `slack` columns that are learnt.
+
+        W = [F S],  logits = W x,  x = P e + c
+        F = [1/sqrt(n), sqrt(2/n) cos(j t_i), sqrt(2/n) sin(j t_i), j = 1..k]               (8)
+        t_i = 2 pi i / n
+
+    All maximal minors of F have one sign, so every label set with at most k labels on is
+    sign(W x) for some x, in exact arithmetic. The bias c starts at [sqrt(n) logit(k / n), 0, ...]:
+    every label starts with probability k / n.
+
+    `order[j]` is the place of label j on the circle: labels that occur together should be
+    neighbours. `product` is "fft", "matrix" or "auto", which takes the one that was measured to be
+    quicker (benchmarks/heads.py).
+
+    >>> head = DFT(features=16, labels=50, k=3)
+    >>> round(float(torch.sigmoid(head(torch.zeros(1, 16))).mean()), 4)
+    0.06
+    """
+
+    name = "dft"
+    frequencies: Tensor
+    order: Tensor
+
+    def __init__(
+        self,
+        *,
+        features: int,
+        labels: int,
+        k: int,
+        slack: int = 0,
+        order: Any = None,
+        product: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.settings = {
+            "features": features,
+            "labels": labels,
+            "k": k,
+            "slack": slack,
+            "product": product,
+        }
+        check.whole("features", features, low=1)
+        self.n, self.k = check.whole("labels", labels, low=1), check.whole("k", k, low=1)
+        check.whole("slack", slack)
+        self.product = check.one_of("product", product, ("auto", "fft", "matrix"))
+        if not (2 * k + 1 <= labels and k < labels):
+            raise ValueError(
+                f"k must satisfy 2 k + 1 <= labels, got k = {k} for {labels} labels; "
+                f"take k of at most {(labels - 1) // 2}"
+            )
+        self.projection = nn.Linear(features, 2 * k + 1 + slack)
+        with torch.no_grad():
+            self.projection.bias.zero_()
+            self.projection.bias[0] = math.sqrt(labels) * math.log(k / (labels - k))
+        self.slack = nn.Parameter(torch.randn(labels, slack) / math.sqrt(labels))
+        self.register_buffer("order", _permutation(order, labels))
+        self.register_buffer("frequencies", self._fourier().float(), persistent=False)
+
+    def _fourier(self) -> Tensor:
+        """F in float64, the label of row j at place order[j]."""
+        n = self.n
+        # whole-number angles reduced modulo n: cosines are exact to the last bit or so
+        turns = (self.order.cpu().double()[:, None] * torch.arange(1, self.k + 1)) % n
+        angle = turns * (2 * math.pi / n)
+        waves = torch.stack([angle.cos(), angle.sin()], dim=2).reshape(n, 2 * self.k)
+        constant = torch.full((n, 1), 1 / math.sqrt(n), dtype=torch.float64)
+        return torch.cat([constant, math.sqrt(2 / n) * waves], dim=1)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> DFT:
+        """Moves as modules do, the fixed part being made anew so that it never loses precision."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._renew()
+        return self
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self._renew()  # the order of the labels may have changed
+
+    def _renew(self) -> None:
+        where = self.frequencies
+        if where.device.type != "meta":
+            fresh = self._fourier().to(where)
+            self.register_buffer("frequencies", fresh, persistent=False)
+
+    def project(self, features: Tensor) -> Tensor:
+        """P e + c."""
+        x: Tensor = self.projection(features)
+        return x
+
+    def matrix(self) -> tuple[Tensor, None]:
+        """([F S], None)."""
+        return torch.cat([self.frequencies, self.slack], dim=1), None
+
+    def logits(self, x: Tensor) -> Tensor:
+        """F x + S x; the first by FFT or by matrix product."""
+        head, rest = x[..., : 2 * self.k + 1], x[..., 2 * self.k + 1 :]
+        if self.product == "fft" or (self.product == "auto" and self._prefers_fft(x)):
+            waves = self._by_fft(head)
+        else:
+            waves = linear(head, self.frequencies.to(head.dtype))
+        return waves + linear(rest, self.slack.to(rest.dtype)) if self.slack.shape[1] else waves
+
+    def _prefers_fft(self, x: Tensor) -> bool:
+        """Measured by benchmarks/heads.py: the product costs k per logit, the FFT a constant."""
+        return 2 * self.k + 1 > (400 if x.device.type == "cpu" else 1000)
+
+    def _by_fft(self, x: Tensor) -> Tensor:
+        wide = x.double() if x.dtype == torch.float64 else x.float()
+        pairs = wide[..., 1:].reshape(*wide.shape[:-1], self.k, 2) * math.sqrt(self.n / 2)
+        spectrum = torch.complex(pairs[..., 0], -pairs[..., 1])
+        first = torch.complex(wide[..., :1] * math.sqrt(self.n), torch.zeros_like(wide[..., :1]))
+        circle = torch.fft.irfft(torch.cat([first, spectrum], dim=-1), n=self.n)
+        placed: Tensor = circle[..., self.order].to(x.dtype)
+        return placed
+
+
+def _permutation(order: Any, n: int) -> Tensor:
+    if order is None:
+        return torch.arange(n)
+    places = torch.as_tensor(order).detach().cpu().long()
+    if places.shape != (n,) or not torch.equal(places.sort().values, torch.arange(n)):
+        raise ValueError(f"order must hold each of 0..{n - 1} once: the place of every label")
+    return places

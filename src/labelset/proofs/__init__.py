@@ -1,0 +1,99 @@
+"""Proofs of what a head can and cannot say: `verify`, and what it returns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import distributed
+
+from labelset import check
+from labelset.labels import Labels
+from labelset.proofs._problem import Problem, distinct, read_model, signs_of
+from labelset.proofs._prove import Verdict, prove
+from labelset.proofs.verification import ProofFailed, Verification
+
+__all__ = ["ProofFailed", "Verification", "verify"]
+
+CELLS = 2**25  # signs held at a time
+
+
+def verify(
+    model: Any,
+    labels: Any,
+    bias: Any = None,
+    radius: str = "ball",
+    box: float = 1e4,
+    seconds: float = 60.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Verification:
+    """Whether sign(W x + b) can be each label set for some x, with a proof for every verdict.
+
+    model: a head, an `nn.Linear`, or the (labels, features) matrix W. labels: `Labels` or what
+    `Labels.from_dense` takes; unknown labels are free. Label sets whose region is so small that
+    double precision cannot decide them are taken up in higher precision for `seconds` in all; those
+    left over are "undecided". Under torchrun every rank takes a share of the label sets, and each
+    returns the whole result. progress(done, all) is called as it goes.
+
+    >>> import torch
+    >>> w = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> v = verify(w, [[1, 1, 1], [1, 1, 0]])
+    >>> v.status.tolist()
+    ['argmaxable', 'unargmaxable']
+    >>> v.certificate(1)[0].tolist()
+    [0, 1, 2]
+    """
+    problem = read_model(model, bias)
+    labels = Labels.from_dense(labels)
+    if labels.n != problem.n:
+        raise ValueError(f"the weights have {problem.n} labels, the label sets {labels.n}")
+    check.one_of("radius", radius, ("ball", "box"))
+    check.number("box", box, low=0.0, open_low=True)
+    sets, which = distinct(labels)
+    check.number("seconds", seconds, low=0.0)
+    rank, ranks = _place()
+    mine = sets[rank::ranks]
+    verdicts = _in_chunks(problem, mine, seconds, progress)
+    boxes = None
+    if radius == "box":
+        from labelset.proofs._box import box_radii
+
+        boxes = box_radii(problem, mine, verdicts, box, progress)
+    if ranks > 1:
+        verdicts, boxes = _merge(verdicts, boxes, len(sets), ranks)
+    return Verification(problem, sets, which, verdicts, boxes, box)
+
+
+def _place() -> tuple[int, int]:
+    """Which of how many processes this is, where torch.distributed is running."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+def _merge(
+    verdicts: list[Verdict], boxes: Any, count: int, ranks: int
+) -> tuple[list[Verdict], Any]:
+    """What all ranks found, in the order of the label sets: rank r had every ranks-th from r on."""
+    parts: list[Any] = [None] * ranks
+    distributed.all_gather_object(parts, (verdicts, boxes))
+    merged: list[Any] = [parts[i % ranks][0][i // ranks] for i in range(count)]
+    if boxes is None:
+        return merged, None
+    return merged, np.array([parts[i % ranks][1][i // ranks] for i in range(count)])
+
+
+def _in_chunks(
+    problem: Problem, sets: Labels, seconds: float, progress: Callable[[int, int], None] | None
+) -> list[Verdict]:
+    size = int(np.clip(CELLS // problem.n, 1, 512))
+    verdicts: list[Verdict] = []
+    for first in range(0, len(sets), size):
+        share = seconds * min(size, len(sets) - first) / len(sets)
+        deadline = time.monotonic() + share
+        verdicts += prove(problem, signs_of(sets[first : first + size]), deadline)
+        if progress is not None:
+            progress(len(verdicts), len(sets))
+    return verdicts

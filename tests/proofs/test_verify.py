@@ -1,0 +1,292 @@
+"""Verdicts against full enumeration, linear programmes and exact fractions."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+import labelset as ls
+from labelset.heads import expressible
+from labelset.proofs import ProofFailed, Verification, _search, _wolfe, verify
+
+
+def every_set(n):
+    return np.array(list(itertools.product([0, 1], repeat=n)))
+
+
+def exact_proof(v, i, weight, y, bias=None):
+    """Re-prove one verdict with fractions alone, nothing of labelset's."""
+    w = [[Fraction(float(x)) for x in row] for row in weight]
+    b = [Fraction(0)] * len(w) if bias is None else [Fraction(float(x)) for x in bias]
+    sign = [1 if on else -1 for on in y]
+    if v.status[i] == "argmaxable":
+        x = [Fraction(value) for value in v.witness(i).tolist()]
+        for row, offset, s in zip(w, b, sign, strict=True):
+            assert s * (sum(p * q for p, q in zip(row, x, strict=True)) + offset) > 0
+    elif v.status[i] == "unargmaxable":
+        rows, weights = v.certificate(i)
+        assert len(rows) <= len(w[0]) + (2 if bias is not None else 1)
+        assert all(weight >= 0 for weight in weights)
+        assert any(weight > 0 for weight in weights)
+        pairs = list(zip(rows.tolist(), weights, strict=True))
+        for j in range(len(w[0])):
+            assert sum(c * sign[r] * w[r][j] for r, c in pairs) == 0
+        total = sum(c * sign[r] * b[r] for r, c in pairs)
+        assert total == 0 if bias is None else total <= 0
+
+
+def programme(weight, y, bias=None, box=1e4):
+    """The paper's programme, dense, by another solver."""
+    sign = np.where(y, 1.0, -1.0)
+    rows = np.c_[-sign[:, None] * weight, np.linalg.norm(weight, axis=1)]
+    right = np.zeros(len(weight)) if bias is None else sign * bias
+    bounds = [(-box, box)] * weight.shape[1] + [(1e-8, None)]
+    cost = np.r_[np.zeros(weight.shape[1]), -1.0]
+    found = linprog(cost, A_ub=rows, b_ub=right, bounds=bounds, method="highs")
+    return found.x[-1] if found.status == 0 else np.nan
+
+
+@pytest.mark.parametrize(("n", "d"), [(3, 2), (5, 2), (6, 3), (8, 3), (7, 6), (5, 5), (4, 7)])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_full_enumeration_agrees_with_cover(n, d, with_bias):
+    rng = np.random.default_rng(n * 10 + d)
+    weight = rng.standard_normal((n, d))
+    bias = rng.standard_normal(n) if with_bias else None
+    sets = every_set(n)
+    v = verify(weight, sets, bias)
+    assert v.counts()["undecided"] == 0
+    assert v.counts()["argmaxable"] == expressible(n, d, bias=with_bias)
+    for i in range(len(sets)):
+        exact_proof(v, i, weight, sets[i], bias)
+    v.check()
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize(("n", "d"), [(60, 8), (200, 20)])
+def test_verdicts_and_box_radii_agree_with_a_dense_programme(n, d, with_bias):
+    rng = np.random.default_rng(d)
+    weight = rng.standard_normal((n, d)) * rng.lognormal(size=(n, 1))
+    bias = rng.standard_normal(n) if with_bias else None
+    inputs = rng.standard_normal((12, d)) * 3
+    said = inputs @ weight.T + (0 if bias is None else bias) > 0
+    wrong = said[:8].copy()
+    wrong[np.arange(8), rng.integers(0, n, 8)] ^= True
+    sets = np.concatenate([said, wrong])
+    v = verify(weight, sets, bias, radius="box")
+    assert (v.status[:12] == "argmaxable").all()
+    for i, y in enumerate(sets):
+        want = programme(weight, y, bias)
+        if v.status[i] == "argmaxable":
+            assert v.radius[i] == pytest.approx(want, rel=1e-6)
+        else:
+            assert np.isnan(v.radius[i])
+            assert np.isnan(want) or want < 1e-7
+    v.check()
+
+
+def test_rho_is_the_largest_margin():
+    """Against the support vector machine as a quadratic problem: rho = 1 / |x|, a_i.x >= 1."""
+    from sklearn.svm import SVC
+
+    rng = np.random.default_rng(1)
+    weight = rng.standard_normal((40, 6))
+    y = weight @ rng.standard_normal(6) > 0
+    v = verify(weight, y[None])
+    unit = weight / np.linalg.norm(weight, axis=1, keepdims=True) * np.where(y, 1, -1)[:, None]
+    both = np.concatenate([unit, -unit])  # symmetric, so that the bias of the machine is 0
+    machine = SVC(kernel="linear", C=1e10, tol=1e-12).fit(both, np.repeat([1, -1], 40))
+    assert v.radius[0] == pytest.approx(1 / np.linalg.norm(machine.coef_), rel=1e-5)
+    low, high = v.bounds[0]
+    assert low <= high
+    assert high - low <= 1e-6 * high
+    x = v.witness(0)
+    assert (unit @ x).min() / np.linalg.norm(x) == pytest.approx(low, rel=1e-9)
+
+
+@given(st.integers(1, 7), st.integers(1, 4), st.integers(0, 10_000), st.booleans())
+def test_small_whole_number_weights_are_decided_exactly(n, d, seed, with_bias):
+    """Zero, equal, opposite and dependent rows in plenty."""
+    rng = np.random.default_rng(seed)
+    weight = rng.integers(-2, 3, (n, d)).astype(float)
+    bias = rng.integers(-1, 2, n).astype(float) if with_bias else None
+    sets = every_set(n)[rng.permutation(2**n)[:12]]
+    v = verify(weight, sets, bias)
+    assert v.counts()["undecided"] == 0
+    v.check()
+    for i, y in enumerate(sets):
+        exact_proof(v, i, weight, y, bias)
+
+
+def test_equal_and_opposite_rows():
+    weight = np.array([[1.0, 2.0], [1.0, 2.0], [-1.0, -2.0], [0.5, -1.0]])
+    v = verify(weight, [[1, 1, 0, 1], [1, 0, 0, 1], [1, 1, 1, 0]])
+    assert v.status.tolist() == ["argmaxable", "unargmaxable", "unargmaxable"]
+    assert v.certificate(1)[0].tolist() == [0, 1]
+    assert set(v.certificate(2)[0].tolist()) <= {0, 1, 2}
+
+
+def test_zero_rows_can_be_neither_on_nor_off():
+    weight = np.array([[1.0, 0.0], [0.0, 0.0]])
+    v = verify(weight, [[1, 1], [1, 0]])
+    assert v.status.tolist() == ["unargmaxable"] * 2
+    assert v.certificate(0)[0].tolist() == [1]
+    v.check()
+    v = verify(weight, [[1, 1], [1, 0]], bias=[0.0, 3.0])
+    assert v.status.tolist() == ["argmaxable", "unargmaxable"]
+    v.check()
+
+
+def test_unknown_labels_are_free():
+    weight = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    nan = float("nan")
+    v = verify(weight, [[1, 1, nan], [nan, nan, nan], [1, 1, 0]])
+    assert v.status.tolist() == ["argmaxable", "argmaxable", "unargmaxable"]
+    v.check()
+
+
+def test_duplicates_are_solved_once_and_share_a_verdict():
+    weight = np.random.default_rng(0).standard_normal((6, 3))
+    v = verify(weight, [[1, 0, 0, 0, 0, 1]] * 5 + [[0] * 6])
+    assert len(v) == 6
+    assert len(v.verdicts) == 2
+    assert len(set(v.status[:5])) == 1
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-30, 1.0, 1e30, 1e200])
+def test_the_size_of_the_weights_does_not_matter(scale):
+    rng = np.random.default_rng(3)
+    weight = rng.standard_normal((12, 3))
+    sets = every_set(12)[::97]
+    plain, scaled = verify(weight, sets), verify(weight * scale, sets)
+    assert plain.status.tolist() == scaled.status.tolist()
+    np.testing.assert_allclose(plain.radius, scaled.radius, rtol=1e-6)
+    scaled.check()
+
+
+def test_tiny_regions_are_decided_in_higher_precision():
+    """Rows that differ in the last bits: rho about 1e-12, below what a float64 search resolves."""
+    base = np.array([1.0, 0.5, 0.25])
+    weight = np.stack([base, base + np.array([0, 0, 2e-12]), [0, 0, 1.0]])
+    v = verify(weight, [[1, 0, 0], [1, 0, 1], [0, 1, 1]])
+    assert v.status.tolist() == ["argmaxable", "unargmaxable", "argmaxable"]
+    assert 0 < v.radius[0] < 1e-11
+    low, high = v.bounds[0]
+    assert high - low <= 1e-6 * high
+    v.check()
+    assert not v.fragile[0]
+    assert verify(torch.from_numpy(weight).float(), [[1, 0, 0]]).status[0] == "unargmaxable"
+
+
+def test_fragile_and_eps():
+    weight = torch.tensor([[1.0, 1.0], [1.0, 1.0 + 2**-23], [1.0, 0.0]])
+    v = verify(weight, [[1, 0, 1], [1, 1, 1]])
+    assert v.status.tolist() == ["argmaxable", "argmaxable"]
+    assert v.fragile.tolist() == [True, False]
+    assert v.at_least(1e-3).tolist() == ["no", "yes"]
+
+
+def test_models_of_every_kind():
+    layer = torch.nn.Linear(4, 6)
+    sets = every_set(6)[:10]
+    want = verify(layer.weight, sets, bias=layer.bias).status.tolist()
+    assert verify(layer, sets).status.tolist() == want
+    head = ls.heads.build("linear", features=4, labels=6)
+    head.classifier.load_state_dict(layer.state_dict())
+    assert ls.verify(head, sets).status.tolist() == want
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_saved_verdicts_can_be_checked_by_others(tmp_path, with_bias):
+    rng = np.random.default_rng(5)
+    weight = rng.standard_normal((8, 3))
+    bias = rng.standard_normal(8) if with_bias else None
+    v = verify(weight, every_set(8)[::5], bias)
+    v.save(tmp_path / "v.json")
+    again = Verification.load(tmp_path / "v.json", weight, bias)
+    again.check()
+    assert again.status.tolist() == v.status.tolist()
+    np.testing.assert_array_equal(again.bounds, v.bounds)
+    with pytest.raises(ProofFailed, match="other weights"):
+        Verification.load(tmp_path / "v.json", weight + 1e-16 + 1e-12, bias)
+
+
+def test_a_forged_verdict_is_found(tmp_path):
+    weight = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    text = '"status": "unargmaxable"'
+    v = verify(weight, [[1, 1, 1], [1, 1, 0]])
+    v.save(tmp_path / "v.json")
+    honest = (tmp_path / "v.json").read_text()
+    forgeries = {
+        "witness": honest.replace('"witness": [\n    [\n     0.', '"witness": [\n    [\n     -0.'),
+        "certificate": honest.replace('"weights": [\n     "', '"weights": [\n     "7'),
+    }
+    assert text in honest
+    for what, forged in forgeries.items():
+        assert forged != honest, what
+        (tmp_path / "v.json").write_text(forged)
+        with pytest.raises(ProofFailed, match=what):
+            Verification.load(tmp_path / "v.json", weight).check()
+
+
+BAD = {
+    "weights must be finite, got nan at .0, 1.": lambda: verify([[1.0, np.nan]], [[1]]),
+    "bias must be finite": lambda: verify([[1.0]], [[1]], bias=[np.inf]),
+    "bias must have one entry per label": lambda: verify([[1.0]], [[1]], bias=[1.0, 2.0]),
+    "weights must be 2-D": lambda: verify([1.0], [[1]]),
+    "weights must be real numbers": lambda: verify([["a"]], [[1]]),
+    "the weights have 2 labels, the label sets 3": lambda: verify(np.eye(2), [[1, 0, 1]]),
+    "got a soft value of 0.5": lambda: verify(np.eye(2), [[0.5, 1]]),
+    "radius must be one of": lambda: verify(np.eye(2), [[0, 1]], radius="cone"),
+    "box must be": lambda: verify(np.eye(2), [[0, 1]], box=0),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_input(message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        BAD[message]()
+
+
+def test_what_is_not_there_is_said():
+    v = verify(np.eye(2), [[1, 1]])
+    with pytest.raises(ValueError, match="is argmaxable: it has no certificate"):
+        v.certificate(0)
+    v = verify(np.array([[1.0], [1.0]]), [[1, 0]])
+    with pytest.raises(ValueError, match="is unargmaxable: it has no witness"):
+        v.witness(0)
+
+
+def test_no_label_sets_at_all():
+    v = verify(np.eye(2), ls.Labels.from_lists([], n=2))
+    assert len(v) == 0
+    v.check()
+    assert "0 label sets" in v.table()
+
+
+def test_without_the_compiled_solver(monkeypatch):
+    rng = np.random.default_rng(8)
+    weight, sets = rng.standard_normal((40, 5)), rng.random((30, 40)) < 0.5
+    sets[:15] = rng.standard_normal((15, 5)) @ weight.T > 0
+    fast = verify(weight, sets)
+    monkeypatch.setattr(_search, "_minnorm", None)
+    slow = verify(weight, sets)
+    assert slow.status.tolist() == fast.status.tolist()
+    np.testing.assert_allclose(slow.radius, fast.radius, rtol=1e-6)
+    slow.check()
+
+
+def test_least_norm_points_by_hand():
+    square = np.array([[1.0, 1.0], [1.0, -1.0], [2.0, 0.0]])
+    corral, weight = _wolfe.least_norm(square, [], np.empty(0), 1e-12, 1e-24, 100)
+    np.testing.assert_allclose(weight @ square[corral], [1.0, 0.0], atol=1e-12)
+
+
+def test_progress_is_told():
+    calls = []
+    verify(np.eye(3), every_set(3), progress=lambda done, all_: calls.append((done, all_)))
+    assert calls[-1] == (8, 8)
