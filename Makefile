@@ -9,8 +9,8 @@ demo: .venv/installed
 	$(BIN)/python examples/tour.py
 
 test: .venv/installed
-	$(BIN)/ruff check src tests examples
-	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples benchmarks
+	$(BIN)/ruff format --check src tests examples benchmarks
 	$(BIN)/mypy
 	$(BIN)/python -m labelset.pages docs --missing
 	$(BIN)/python -m pytest -n 2
@@ -19,8 +19,8 @@ docs: .venv/installed
 	$(BIN)/python -m labelset.pages docs
 
 format: .venv/installed
-	$(BIN)/ruff check --fix src tests examples
-	$(BIN)/ruff format src tests examples
+	$(BIN)/ruff check --fix src tests examples benchmarks
+	$(BIN)/ruff format src tests examples benchmarks
 
 .venv/installed: pyproject.toml constraints.txt
 	@echo "Installing into .venv (once; a minute or two) ..."

@@ -174,13 +174,31 @@ def test_counting_label_sets():
         heads.expressible(3, 0)
 
 
-def test_order_by_cooccurrence_puts_companions_side_by_side():
+def test_the_figure_of_the_counts():
+    svg = heads.draw_expressible(1000)
+    assert "label sets of 1000 labels" in svg
+    assert "features d" in svg
+    assert "nan" not in svg
+
+
+def test_order_by_cooccurrence():
     rng = np.random.default_rng(0)
-    groups = rng.permutation(30).reshape(6, 5)
+    groups = torch.from_numpy(rng.permutation(30).reshape(6, 5))
     rows = [rng.choice(groups[i % 6], 3, replace=False).tolist() for i in range(300)]
-    place = heads.order_by_cooccurrence(ls.Labels.from_lists(rows, n=30))
-    assert sorted(place.tolist()) == list(range(30))
-    spread = [
-        int(place[torch.from_numpy(g)].max() - place[torch.from_numpy(g)].min()) for g in groups
+    labels = ls.Labels.from_lists(rows, n=30)
+    near = heads.order_by_cooccurrence(labels, apart=False)
+    far = heads.order_by_cooccurrence(labels)
+    for place in (near, far):
+        assert sorted(place.tolist()) == list(range(30))
+    for group in groups:
+        assert int(near[group].max() - near[group].min()) == 4
+        gaps = far[group].sort().values
+        circle = torch.cat([gaps.diff(), gaps[:1] + 30 - gaps[-1:]])
+        assert int(circle.min()) >= 3
+    every_other = groups[0][near[groups[0]].argsort()][::2]
+    on = ls.Labels.from_lists([every_other.tolist()], n=30)
+    rho = [
+        ls.verify(heads.build("dft", features=2, labels=30, k=3, order=p).double(), on).radius[0]
+        for p in (near, far)
     ]
-    assert max(spread) == 4
+    assert rho[1] > 3 * rho[0]

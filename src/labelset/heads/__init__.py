@@ -4,7 +4,7 @@ from typing import Any
 
 from labelset.catalog import Catalog
 from labelset.heads._base import Head
-from labelset.heads._cover import expressible, log2_expressible
+from labelset.heads._cover import draw_expressible, expressible, log2_expressible
 from labelset.heads._files import load, save
 from labelset.heads._order import order_by_cooccurrence
 
@@ -12,6 +12,7 @@ __all__ = [
     "Head",
     "build",
     "catalog",
+    "draw_expressible",
     "expressible",
     "load",
     "log2_expressible",

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 
-from labelset import check
+import torch
+from torch import Tensor
 
-__all__ = ["expressible", "log2_expressible"]
+from labelset import check
+from labelset._svg import Line, Panel, chart
+
+__all__ = ["draw_expressible", "expressible", "log2_expressible"]
 
 
 def expressible(n: int, d: int, bias: bool = False) -> int:
@@ -27,14 +31,34 @@ def expressible(n: int, d: int, bias: bool = False) -> int:
 def log2_expressible(n: int, d: int, bias: bool = False) -> float:
     """log2 of `expressible`, for numbers that are too long to write down.
 
-    >>> log2_expressible(1000, 1000)
-    1000.0
+    >>> round(log2_expressible(1000, 500), 6)
+    999.0
     """
     _check(n, d)
     top, count = (n, min(d, n) + 1) if bias else (n - 1, min(d, n))
     logs = [_log2_comb(top, i) for i in range(count)]
     most = max(logs)
     return most + math.log2(math.fsum(2 ** (x - most) for x in logs)) + (0.0 if bias else 1.0)
+
+
+def draw_expressible(n: int, bias: bool = False) -> str:
+    """How the number of label sets that can be said grows with d, as an SVG (Figure 2, left).
+
+    >>> draw_expressible(100).startswith("<svg")
+    True
+    """
+
+    def said(d: Tensor) -> Tensor:
+        counts = [log2_expressible(n, max(round(x), 1), bias) for x in d.flatten().tolist()]
+        return torch.tensor(counts, dtype=torch.float64).reshape(d.shape)
+
+    lines: dict[str, Line] = {
+        "all label sets": lambda d: torch.full_like(d, n),
+        "can be said": said,
+    }
+    title = f"label sets of {n} labels (log2)"
+    panel = Panel(title, float(n), lines, 1.0, float(n), "features d")
+    return chart([panel], title, "all label sets")
 
 
 def _log2_comb(n: int, i: int) -> float:

@@ -45,62 +45,64 @@ static quad quad_root(quad a) { /* two Newton steps from the double root */
 #include "_wolfe.h"
 
 typedef struct {
-    long d, cap, first, last, limit;
+    long d, cap, most, first, last, limit;
     double tol, zero;
     int precise;
-    Py_buffer weights, rows, signs, counts, corral, lam, lam_rest, size, x, rest;
+    Py_buffer weights, live, rows, signs, counts, corral, lam, lam_rest, size, x, rest;
 } Job;
 
-static void work_double(const Job *j, long l, double *memory) {
-    const int *row = (const int *)j->rows.buf + l * j->cap;
-    const signed char *sign = (const signed char *)j->signs.buf + l * j->cap;
-    long k = ((const long *)j->counts.buf)[l];
-    for (long i = 0; i < k; i++)
-        double_unit(memory + i * j->d, (double *)j->weights.buf + row[i] * j->d, sign[i], j->d);
-    double_solve(memory, k, j->d, (long *)j->corral.buf + l * (j->d + 2),
-                 (double *)j->lam.buf + l * (j->d + 2),
-                 (double *)j->lam_rest.buf + l * (j->d + 2), (long *)j->size.buf + l,
-                 (double *)j->x.buf + l * j->d, j->tol, j->zero, j->limit);
+#define WIDE(d) (((d) + 7) / 8 * 8)
+
+static void work_double(const Job *j, long l, double *rows, double *columns, double *x) {
+    long k = ((const long *)j->counts.buf)[l], d = j->d, wide = WIDE(d);
+    double_gather(rows, columns, j->weights.buf, (const int *)j->rows.buf + l * j->cap,
+                  (const signed char *)j->signs.buf + l * j->cap, k, d, wide);
+    double_solve(rows, columns, k, d, wide, (long *)j->corral.buf + l * (d + 2),
+                 (double *)j->lam.buf + l * (d + 2), (double *)j->lam_rest.buf + l * (d + 2),
+                 (long *)j->size.buf + l, x, j->tol, j->zero, j->limit);
+    memcpy((double *)j->x.buf + l * d, x, sizeof(double) * d);
 }
 
-static void work_quad(const Job *j, long l, quad *memory, quad *x) {
-    const int *row = (const int *)j->rows.buf + l * j->cap;
-    const signed char *sign = (const signed char *)j->signs.buf + l * j->cap;
-    long k = ((const long *)j->counts.buf)[l];
-    for (long i = 0; i < k; i++)
-        quad_unit(memory + i * j->d, (double *)j->weights.buf + row[i] * j->d, sign[i], j->d);
-    quad_solve(memory, k, j->d, (long *)j->corral.buf + l * (j->d + 2),
-               (double *)j->lam.buf + l * (j->d + 2), (double *)j->lam_rest.buf + l * (j->d + 2),
+static void work_quad(const Job *j, long l, quad *rows, quad *columns, quad *x) {
+    long k = ((const long *)j->counts.buf)[l], d = j->d, wide = WIDE(d);
+    quad_gather(rows, columns, j->weights.buf, (const int *)j->rows.buf + l * j->cap,
+                (const signed char *)j->signs.buf + l * j->cap, k, d, wide);
+    quad_solve(rows, columns, k, d, wide, (long *)j->corral.buf + l * (d + 2),
+               (double *)j->lam.buf + l * (d + 2), (double *)j->lam_rest.buf + l * (d + 2),
                (long *)j->size.buf + l, x, j->tol, j->zero, j->limit);
-    for (long i = 0; i < j->d; i++) {
+    for (long i = 0; i < d; i++) {
         double high = (double)x[i];
-        ((double *)j->x.buf)[l * j->d + i] = high;
-        ((double *)j->rest.buf)[l * j->d + i] = (double)(x[i] - high);
+        ((double *)j->x.buf)[l * d + i] = high;
+        ((double *)j->rest.buf)[l * d + i] = (double)(x[i] - high);
     }
 }
 
-/* solve(weights, d, rows, signs, counts, cap, corral, lam, lam_rest, size, x, rest, tol, zero,
- *       limit, precise, first, last): problems first..last of a batch, results written in place */
+/* solve(weights, d, live, rows, signs, counts, cap, most, corral, lam, lam_rest, size, x, rest, tol,
+ *       zero, limit, precise, first, last): problems live[first..last], results written in place;
+ *       cap is the width of rows and signs, most the largest count */
 static PyObject *solve(PyObject *self, PyObject *args) {
     Job j;
-    if (!PyArg_ParseTuple(args, "y*ly*y*y*lw*w*w*w*w*w*ddlill", &j.weights, &j.d, &j.rows, &j.signs,
-                          &j.counts, &j.cap, &j.corral, &j.lam, &j.lam_rest, &j.size, &j.x,
+    if (!PyArg_ParseTuple(args, "y*ly*y*y*y*llw*w*w*w*w*w*ddlill", &j.weights, &j.d, &j.live, &j.rows, &j.signs,
+                          &j.counts, &j.cap, &j.most, &j.corral, &j.lam, &j.lam_rest, &j.size, &j.x,
                           &j.rest, &j.tol, &j.zero, &j.limit, &j.precise, &j.first, &j.last))
         return NULL;
-    size_t real = j.precise ? sizeof(quad) : sizeof(double);
-    void *memory = malloc(real * (j.cap * j.d + j.d));
+    long cells = j.most * WIDE(j.d);
+    void *memory = malloc((j.precise ? sizeof(quad) : sizeof(double)) * (2 * cells + WIDE(j.d)));
     if (memory) {
+        quad *wide = memory;
+        double *narrow = memory;
         Py_BEGIN_ALLOW_THREADS
-        for (long l = j.first; l < j.last; l++) {
-            if (j.precise) work_quad(&j, l, memory, (quad *)memory + j.cap * j.d);
-            else work_double(&j, l, memory);
+        for (long i = j.first; i < j.last; i++) {
+            long l = ((const long *)j.live.buf)[i];
+            if (j.precise) work_quad(&j, l, wide, wide + cells, wide + 2 * cells);
+            else work_double(&j, l, narrow, narrow + cells, narrow + 2 * cells);
         }
         Py_END_ALLOW_THREADS
         free(memory);
     }
-    Py_buffer *all[] = {&j.weights, &j.rows, &j.signs, &j.counts, &j.corral,
+    Py_buffer *all[] = {&j.weights, &j.live, &j.rows, &j.signs, &j.counts, &j.corral,
                         &j.lam,     &j.lam_rest, &j.size, &j.x,  &j.rest};
-    for (int i = 0; i < 10; i++) PyBuffer_Release(all[i]);
+    for (int i = 0; i < 11; i++) PyBuffer_Release(all[i]);
     if (!memory) return PyErr_NoMemory();
     Py_RETURN_NONE;
 }

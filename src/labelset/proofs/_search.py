@@ -55,54 +55,105 @@ class Points:
     upper: Floats
     """|x|, 0 where the hull seems to hold the origin."""
 
-    @classmethod
-    def start(cls, count: int, d: int) -> Points:
-        """Nothing known yet."""
-        empty: list[Ints] = [np.empty(0, np.int64)] * count
-        none: list[Floats] = [np.empty(0)] * count
-        far = np.full(count, np.inf)
-        nil = np.zeros((count, d))
-        return cls(nil, nil.copy(), empty, none, none.copy(), -far, far)
-
-    @property
-    def settled(self) -> NDArray[np.bool_]:
-        """Where the bounds meet, or the origin seems to lie in the hull."""
-        met = self.upper - self.lower <= CLOSE * self.upper
-        return np.asarray(met | (self.upper == 0), dtype=np.bool_)
-
 
 def search(
     weights: Floats, signs: NDArray[np.int8], precise: bool = False, deadline: float = np.inf
 ) -> Points:
     """Least-norm points for (L, n) signs (0: row left out) over (n, d) weights."""
     d = weights.shape[1]
-    points = Points.start(len(signs), d)
     norms = np.linalg.norm(weights, axis=1, keepdims=True)
     unit = torch.from_numpy(weights / np.where(norms > 0, norms, 1.0))
     price = _Quad(weights, signs) if precise else _Double(unit, signs)
-    toward = (torch.from_numpy(signs).double() @ unit).numpy()
+    state = _State(weights, signs, precise)
     live = np.arange(len(signs))
-    margins, _ = price(live, toward, points.rest)
-    worst, _ = _smallest(margins, 2 * d)
-    work = [_first(some, side, d) for some, side in zip(worst, signs, strict=True)]
-    for _ in range(ROUNDS):
-        _solve(points, weights, signs, work, live, precise)
-        margins, norms = price(live, points.x[live], points.rest[live])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lower = margins.min(1).values.numpy() / norms
-        points.lower[live] = np.where(norms > 0, lower, -np.inf)
-        points.upper[live] = np.where(norms > NIL[precise], norms, 0.0)
-        going = ~points.settled[live]
-        live, norms = live[going], norms[going]
-        worst, least = _smallest(margins[torch.from_numpy(going)], max(d // 2, 16))
-        violated = least < (norms**2 * (1 - CLOSE / 4))[:, None]
-        grew = [
-            _grow(work, i, w[v]) for i, w, v in zip(live.tolist(), worst, violated, strict=True)
-        ]
-        live = live[grew]
-        if not len(live) or time.monotonic() > deadline:
-            break
-    return points
+    toward = (torch.from_numpy(signs).double() @ unit).numpy()
+    worst, _ = _smallest(price(live, toward, state.rest)[0], 2 * d)
+    state.begin(worst)
+    lower, upper = np.full(len(signs), -np.inf), np.full(len(signs), np.inf)
+    with ThreadPoolExecutor(_cores()) as pool:
+        for _ in range(ROUNDS):
+            state.solve(live, pool)
+            margins, size = price(live, state.x[live], state.rest[live])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                least = margins.min(1).values.numpy() / size
+            lower[live] = np.where(size > 0, least, -np.inf)
+            upper[live] = np.where(size > NIL[precise], size, 0.0)
+            gap = upper[live] - lower[live]
+            going = (gap > CLOSE * upper[live]) & (upper[live] > 0)
+            live, size = live[going], size[going]
+            rows, values = _smallest(margins[torch.from_numpy(going)], max(d // 2, 16))
+            live = live[state.grow(live, rows, values < (size**2 * (1 - CLOSE / 4))[:, None])]
+            if not len(live) or time.monotonic() > deadline:
+                break
+    return state.points(lower, upper)
+
+
+class _State:
+    """The working sets of all label sets, and where each search stands.
+
+    Rows are only ever appended to a working set, so positions in it stay what they are.
+    """
+
+    def __init__(self, weights: Floats, signs: NDArray[np.int8], precise: bool) -> None:
+        self.weights, self.signs, self.precise = weights, signs, precise
+        count, d = len(signs), weights.shape[1]
+        self.has = np.zeros(signs.shape, bool)
+        self.sizes = np.zeros(count, np.int64)
+        self.rows = np.zeros((count, 8 * d), np.int32)
+        self.sides = np.zeros((count, 8 * d), np.int8)
+        self.corral, self.held = np.zeros((count, d + 2), np.int64), np.zeros(count, np.int64)
+        self.lam, self.lam_rest = np.zeros((count, d + 2)), np.zeros((count, d + 2))
+        self.x, self.rest = np.zeros((count, d)), np.zeros((count, d))
+
+    def begin(self, worst: Ints) -> None:
+        """The rows worst off along the sum of all, and the side with fewer labels."""
+        d = self.weights.shape[1]
+        fewer = np.where((self.signs > 0).sum(1) * 2 <= (self.signs != 0).sum(1), 1, -1)
+        for i, rows in enumerate(worst):
+            few = np.flatnonzero(self.signs[i] == fewer[i])[: 4 * d]
+            self.has[i, few] = True
+            self._add(
+                i, np.concatenate([few, rows[~self.has[i, rows] & (self.signs[i, rows] != 0)]])
+            )
+
+    def grow(self, live: Ints, rows: Ints, violated: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Add violated rows to the working sets; which of these had any that is new."""
+        new = violated & ~self.has[live[:, None], rows]
+        for i, some, take in zip(live.tolist(), rows, new, strict=True):
+            self._add(i, some[take])
+        return np.asarray(new.any(1))
+
+    def _add(self, i: int, rows: Ints) -> None:
+        first, last = self.sizes[i], self.sizes[i] + len(rows)
+        if last > self.rows.shape[1]:
+            self.rows, self.sides = (
+                np.concatenate([m, np.zeros_like(m)], axis=1) for m in (self.rows, self.sides)
+            )
+            self._add(i, rows)
+            return
+        self.rows[i, first:last], self.sides[i, first:last] = rows, self.signs[i, rows]
+        self.has[i, rows] = True
+        self.sizes[i] = last
+
+    def solve(self, live: Ints, pool: ThreadPoolExecutor) -> None:
+        """Least-norm points of the working sets, on all cores."""
+        d, cap = self.weights.shape[1], self.rows.shape[1]
+        tol, zero = 1e-20 if self.precise else 1e-10, NIL[self.precise] ** 2
+        most = int(self.sizes[live].max())
+        inputs = (self.weights, d, live, self.rows, self.sides, self.sizes, cap, most)
+        found = (self.corral, self.lam, self.lam_rest, self.held, self.x, self.rest)
+        batch = (*inputs, *found, tol, zero, 20 * d + 200, int(self.precise))
+        run = _wolfe.solve if _minnorm is None else _minnorm.solve
+        chunks = np.linspace(0, len(live), min(len(live), 4 * _cores()) + 1).astype(int).tolist()
+        list(pool.map(lambda first, last: run(*batch, first, last), chunks[:-1], chunks[1:]))
+
+    def points(self, lower: Floats, upper: Floats) -> Points:
+        """What was found, with rows by their number."""
+        held = [self.corral[i, :m] for i, m in enumerate(self.held)]
+        rows = [self.rows[i, at].astype(np.int64) for i, at in enumerate(held)]
+        weights = [self.lam[i, : len(at)] for i, at in enumerate(held)]
+        rest = [self.lam_rest[i, : len(at)] for i, at in enumerate(held)]
+        return Points(self.x, self.rest, rows, weights, rest, lower, upper)
 
 
 class _Double:
@@ -139,58 +190,5 @@ def _smallest(margins: torch.Tensor, count: int) -> tuple[Ints, Floats]:
     return where.numpy(), least.numpy()
 
 
-def _first(worst: Ints, signs: NDArray[np.int8], d: int) -> Ints:
-    """To begin with: the rows worst off along the sum of all, and the side with fewer labels."""
-    few = np.flatnonzero(signs == (1 if (signs > 0).sum() * 2 <= (signs != 0).sum() else -1))
-    return np.union1d(worst[signs[worst] != 0], few[: 4 * d])
-
-
-def _grow(work: list[Ints], i: int, violated: Ints) -> bool:
-    """Add violated rows to a working set; False if none of them is new."""
-    new = np.setdiff1d(violated, work[i], assume_unique=True)
-    work[i] = np.concatenate([work[i], new])
-    return len(new) > 0
-
-
-def _solve(
-    points: Points,
-    weights: Floats,
-    signs: NDArray[np.int8],
-    work: list[Ints],
-    live: Ints,
-    precise: bool,
-) -> None:
-    d, count = weights.shape[1], len(live)
-    cap = max(len(work[i]) for i in live)
-    rows, side = np.zeros((count, cap), np.int32), np.zeros((count, cap), np.int8)
-    corral = np.zeros((count, d + 2), np.int64)
-    lam, lam_rest = np.zeros((count, d + 2)), np.zeros((count, d + 2))
-    size, sizes = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    for j, i in enumerate(live):
-        sizes[j] = len(work[i])
-        rows[j, : sizes[j]], side[j, : sizes[j]] = work[i], signs[i, work[i]]
-        size[j] = len(points.rows[i])
-        place = np.argsort(work[i])
-        corral[j, : size[j]] = place[np.searchsorted(work[i], points.rows[i], sorter=place)]
-        lam[j, : size[j]], lam_rest[j, : size[j]] = points.weights[i], points.weights_rest[i]
-    x, rest = np.zeros((count, d)), np.zeros((count, d))
-    tol, zero = 1e-20 if precise else 1e-10, NIL[precise] ** 2
-    inputs = (weights, d, rows, side, sizes, cap)
-    batch = (*inputs, corral, lam, lam_rest, size, x, rest, tol, zero, 20 * d + 200)
-    run = _wolfe.solve if _minnorm is None else _minnorm.solve
-    _spread(lambda first, last: run(*batch, int(precise), first, last), count)
-    points.x[live], points.rest[live] = x, rest
-    for j, i in enumerate(live):
-        points.rows[i] = work[i][corral[j, : size[j]]]
-        points.weights[i] = lam[j, : size[j]].copy()
-        points.weights_rest[i] = lam_rest[j, : size[j]].copy()
-
-
-def _spread(task: object, count: int) -> None:
-    """Run task(first, last) over chunks of a batch, one thread per core."""
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    chunks = np.linspace(0, count, min(count, 4 * cores) + 1).astype(int).tolist()
-    with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(task, chunks[:-1], chunks[1:]))  # type: ignore[arg-type]
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -57,10 +57,12 @@ def _dependent(rows: Floats, corral: list[int], new: int) -> bool:
 def solve(
     weights: Floats,
     d: int,
+    live: NDArray[np.int64],
     rows: NDArray[np.int32],
     signs: NDArray[np.int8],
     counts: NDArray[np.int64],
     cap: int,
+    most: int,
     corral: NDArray[np.int64],
     lam: Floats,
     lam_rest: Floats,
@@ -75,7 +77,7 @@ def solve(
     last: int,
 ) -> None:
     """What `_minnorm.solve` does, in double precision only: results are written in place."""
-    for i in range(first, last):
+    for i in live[first:last].tolist():
         chosen = weights[rows[i, : counts[i]]]
         unit = chosen / np.linalg.norm(chosen, axis=1, keepdims=True)
         signed = unit * signs[i, : counts[i], None]
