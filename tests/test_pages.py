@@ -37,7 +37,10 @@ def test_only_the_last_digit_may_differ():
     assert not same_but_rounding("a 1 b", "a 0.1 b")
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/heads.md", "docs/verification.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_python_blocks_run(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.S)
     assert blocks
