@@ -112,7 +112,8 @@ class DFT(Head):
     def logits(self, x: Tensor) -> Tensor:
         """F x + S x; the first by FFT or by matrix product."""
         head, rest = x[..., : 2 * self.k + 1], x[..., 2 * self.k + 1 :]
-        if self.product == "fft" or (self.product == "auto" and self._prefers_fft(x)):
+        by_fft = self.product == "fft" or (self.product == "auto" and self._prefers_fft(x))
+        if by_fft and x.numel():  # FFTs of no rows at all are refused
             waves = self._by_fft(head)
         else:
             waves = linear(head, self.frequencies.to(head.dtype))
