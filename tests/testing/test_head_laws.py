@@ -42,7 +42,7 @@ class CutsTheGradient(Linear):
 
 class RoundsToHalf(Linear):
     def logits(self, x):
-        return super().logits(x.half().to(x.dtype))
+        return super().logits(x.half().float() if x.dtype == torch.float32 else x)
 
 
 class KeepsASecret(Linear):
