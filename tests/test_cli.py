@@ -116,6 +116,13 @@ WRONG = {
     "the weights have 2 labels, the label sets 3": ["two.npz", "y.npz", "--weight", "A"],
     "has no splits": ["m.npz", "y.npy", "--split", "1"],
     "weights must be finite": ["nan.npz", "y.npz"],
+    "cannot write to": ["m.npz", "y.npz", "--out", "/nonexistent/folder/o.json"],
+    "--most must be at least 0": ["m.npz", "y.npz", "--most", "-1"],
+    "eps must be": ["m.npz", "y.npz", "--eps", "nan"],
+    "has 1 entries in label_names for 3": ["m.npz", "few.npz"],
+    "has 1 entries in split for 2": ["m.npz", "short.npz"],
+    "must be a list of label numbers": ["m.npz", "null.jsonl"],
+    "does not hold the head it says": ["forged.safetensors", "y.npz"],
 }
 
 
@@ -126,6 +133,10 @@ def test_verify_fails_with_one_line(files, message, capsys):
     np.savez(files / "two.npz", A=np.eye(2), B=np.eye(3))
     np.savez(files / "nan.npz", W=np.full((3, 2), np.nan))
     np.save(files / "y.npy", np.eye(3))
+    np.savez(files / "few.npz", Y=np.eye(3), label_names=["a"])
+    np.savez(files / "short.npz", Y=[[1, 0, 0], [0, 1, 0]], split=[0])
+    (files / "null.jsonl").write_text('{"labels": null}\n')
+    save_file({"a": torch.eye(2)}, files / "forged.safetensors", metadata={"labelset.head": "{}"})
     model, labels, *rest = WRONG[message]
     assert main(["verify", str(files / model), str(files / labels), *rest]) == 2
     err = capsys.readouterr().err

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING
+from pathlib import Path
 from typing import Any
 
 import labelset
+from labelset import check
 from labelset.catalog import hyperparameters
 from labelset.data import read_labels
 from labelset.losses import catalog, names
 from labelset.pages import page
 from labelset.pages._page import summary
-from labelset.proofs import verify
+from labelset.proofs import ProofFailed, verify
 from labelset.proofs._model import read_matrix
 
 __all__ = ["main"]
@@ -27,11 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         status: int | None = args.run(args)
-    except (ValueError, TypeError, ImportError) as error:
-        print(f"labelset: {error}", file=sys.stderr)
-        return 2
     except BrokenPipeError:
         return 0
+    except (ValueError, TypeError, ImportError, OSError, ProofFailed) as error:
+        print(f"labelset: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("labelset: stopped", file=sys.stderr)
         return 130
@@ -119,23 +122,36 @@ def _add_verify(verbs: Any) -> None:
 def _verify(args: argparse.Namespace) -> int:
     weight, bias = read_matrix(args.model, args.weight, args.bias)
     labels, label_names, split = read_labels(args.labels, n=len(weight))
+    check.whole("--most", args.most)
+    if args.out:
+        _writable(args.out)
     if args.split is not None:
         if split is None:
             raise ValueError(f"{args.labels}: has no splits to choose from")
         labels = labels[[i for i, part in enumerate(split) if part == args.split]]
     start = time.perf_counter()
     bar = None if args.quiet or not sys.stderr.isatty() else _bar()
-    result = verify(weight, labels, bias, args.radius, args.box, args.seconds, bar)
+    result = verify(weight, labels, bias, args.radius, args.box, args.eps, args.seconds, bar)
     if args.check:
         result.check()
     seconds = time.perf_counter() - start
     if args.out:
         result.save(args.out)
     if args.json:
-        print(json.dumps({**result.as_json(proofs=False), "seconds": seconds}))
+        facts = {**result.as_json(proofs=False), "seconds": seconds}
+        if args.eps is not None:
+            facts["at_least_eps"] = result.at_least().tolist()
+        print(json.dumps(facts))
     else:
         _print_verification(args, result, label_names, seconds)
     return 0 if result.counts()["argmaxable"] == len(result) else 1
+
+
+def _writable(path: str) -> None:
+    """Before hours of work: that its result can be written."""
+    folder = Path(path).resolve().parent
+    if Path(path).is_dir() or not os.access(folder, os.W_OK):
+        raise ValueError(f"cannot write to {path}")
 
 
 def _print_verification(
@@ -143,7 +159,7 @@ def _print_verification(
 ) -> None:
     print(result.table(label_names, args.most))
     if args.eps is not None:
-        answers = result.at_least(args.eps).tolist()
+        answers = result.at_least().tolist()
         print(
             f"\nrho >= {args.eps:g}: yes {answers.count('yes')}, no {answers.count('no')}, "
             f"undecided {answers.count('undecided')}"

@@ -202,3 +202,28 @@ def test_order_by_cooccurrence():
         for p in (near, far)
     ]
     assert rho[1] > 3 * rho[0]
+
+
+def test_the_fixed_part_follows_the_learnt_one():
+    torch.set_default_dtype(torch.float64)
+    try:
+        head = heads.build("dft", features=3, labels=50, k=5)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    torch.testing.assert_close(head.matrix()[0], fourier_by_hand(50, 5), rtol=0, atol=1e-13)
+    with torch.device("meta"):
+        empty = heads.build("dft", features=3, labels=50, k=5, slack=2)
+    full = heads.build("dft", features=3, labels=50, k=5, slack=2, order=range(49, -1, -1))
+    empty.load_state_dict(full.state_dict(), assign=True)
+    e = torch.randn(2, 3)
+    torch.testing.assert_close(empty(e), full(e))
+
+
+def test_orders_must_be_permutations():
+    with pytest.raises(TypeError, match="whole numbers"):
+        heads.build("dft", features=3, labels=5, k=2, order=[0.7, 1, 2, 3, 4])
+    head = heads.build("dft", features=3, labels=5, k=2)
+    state = head.state_dict()
+    state["order"] = torch.zeros(5, dtype=torch.long)
+    with pytest.raises(ValueError, match=r"each of 0\.\.4 once"):
+        head.load_state_dict(state)

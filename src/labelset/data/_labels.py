@@ -41,8 +41,22 @@ def read_labels(path: str | Path, n: int | None = None) -> LabelFile:
     if kind not in readers:
         raise ValueError(f"{path}: cannot read .{kind} files; give one of .npz, .npy, .jsonl")
     try:
-        return readers[kind](path, n)
-    except (OSError, EOFError, zipfile.BadZipFile, KeyError, UnicodeDecodeError) as error:
+        found = readers[kind](path, n)
+        for what, values, count in (
+            ("label_names", found.names, found.labels.n),
+            ("split", found.split, len(found.labels)),
+        ):
+            if values is not None and len(values) != count:
+                raise ValueError(f"has {len(values)} entries in {what} for {count}")
+        return found
+    except (
+        OSError,
+        EOFError,
+        zipfile.BadZipFile,
+        KeyError,
+        IndexError,
+        UnicodeDecodeError,
+    ) as error:
         raise ValueError(f"{path}: damaged or not a .{kind} file ({error})") from None
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from None
@@ -79,8 +93,10 @@ def _jsonl(path: Path, n: int | None) -> LabelFile:
             continue
         if "labels" not in item:
             raise ValueError(f"line {number}: no `labels`")
-        rows.append(item["labels"])
-        unknown.append(item.get("unknown", []))
+        for kind, into in (("labels", rows), ("unknown", unknown)):
+            if not isinstance(item.get(kind, []), list):
+                raise ValueError(f"line {number}: `{kind}` must be a list of label numbers")
+            into.append(item.get(kind, []))
         split.append(item.get("split"))
     flat = [label for row in rows + unknown for label in row]
     largest = max((label for label in flat if isinstance(label, int)), default=-1)

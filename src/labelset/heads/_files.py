@@ -13,6 +13,7 @@ from labelset.heads._base import Head
 __all__ = ["load", "save"]
 
 KEY = "labelset.head"
+DTYPES = {str(t)[6:]: t for t in (torch.float64, torch.float32, torch.bfloat16, torch.float16)}
 
 
 def save(head: Head, path: str | Path) -> None:
@@ -36,8 +37,12 @@ def load(path: str | Path) -> Head:
         about = (file.metadata() or {}).get(KEY)
     if about is None:
         raise ValueError(f"{path} holds no labelset head; write one with labelset.heads.save")
-    settings: dict[str, Any] = json.loads(about)
-    dtype = getattr(torch, settings.pop("dtype"))
-    head = build(settings.pop("name"), **settings).to(dtype)
-    head.load_state_dict(load_file(path))
+    try:
+        settings: dict[str, Any] = json.loads(about)
+        dtype = DTYPES[settings.pop("dtype")]
+        head = build(settings.pop("name"), **settings).to(dtype)
+        head.load_state_dict(load_file(path))
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} does not hold the head it says it holds: {reason}") from None
     return head

@@ -26,9 +26,9 @@ class DFT(Head):
     sign(W x) for some x, in exact arithmetic. The bias c starts at [sqrt(n) logit(k / n), 0, ...]:
     every label starts with probability k / n.
 
-    `order[j]` is the place of label j on the circle: labels that occur together should be
-    neighbours. `product` is "fft", "matrix" or "auto", which takes the one that was measured to be
-    quicker (benchmarks/heads.py).
+    `order[j]` is the place of label j on the circle: labels that occur together should lie apart
+    (`labelset.heads.order_by_cooccurrence`). `product` is "fft", "matrix" or "auto", which takes
+    the one that was measured to be quicker (benchmarks/heads.py).
 
     >>> head = DFT(features=16, labels=50, k=3)
     >>> round(torch.sigmoid(head(torch.zeros(1, 16))).mean().item(), 4)
@@ -71,17 +71,22 @@ class DFT(Head):
             self.projection.bias.zero_()
             self.projection.bias[0] = math.sqrt(labels) * math.log(k / (labels - k))
         self.slack = nn.Parameter(torch.randn(labels, slack) / math.sqrt(labels))
-        self.register_buffer("order", _permutation(order, labels))
-        self.register_buffer("frequencies", self._fourier().float(), persistent=False)
+        place = self.projection.weight
+        self.register_buffer("order", _permutation(order, labels).to(place.device))
+        empty = torch.empty(labels, 2 * k + 1, dtype=place.dtype, device=place.device)
+        self.register_buffer("frequencies", empty, persistent=False)
+        self.register_load_state_dict_post_hook(_after_load)  # type: ignore[no-untyped-call]
+        self._renew()
 
     def _fourier(self) -> Tensor:
         """F in float64, the label of row j at place order[j]."""
         n = self.n
         # whole-number angles reduced modulo n: cosines are exact to the last bit or so
-        turns = (self.order.cpu().double()[:, None] * torch.arange(1, self.k + 1)) % n
+        steps = torch.arange(1, self.k + 1, dtype=torch.float64, device="cpu")
+        turns = (self.order.cpu().double()[:, None] * steps) % n
         angle = turns * (2 * math.pi / n)
         waves = torch.stack([angle.cos(), angle.sin()], dim=2).reshape(n, 2 * self.k)
-        constant = torch.full((n, 1), 1 / math.sqrt(n), dtype=torch.float64)
+        constant = torch.full((n, 1), 1 / math.sqrt(n), dtype=torch.float64, device="cpu")
         return torch.cat([constant, math.sqrt(2 / n) * waves], dim=1)
 
     def _apply(self, fn: Any, recurse: bool = True) -> DFT:
@@ -90,15 +95,11 @@ class DFT(Head):
         self._renew()
         return self
 
-    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        super()._load_from_state_dict(*args, **kwargs)
-        self._renew()  # the order of the labels may have changed
-
     def _renew(self) -> None:
-        where = self.frequencies
-        if where.device.type != "meta":
-            fresh = self._fourier().to(where)
-            self.register_buffer("frequencies", fresh, persistent=False)
+        """Make the fixed part where the learnt part is, and as precise."""
+        where = self.projection.weight
+        if where.device.type != "meta" and self.order.device.type != "meta":
+            self.register_buffer("frequencies", self._fourier().to(where), persistent=False)
 
     def project(self, features: Tensor) -> Tensor:
         """P e + c."""
@@ -136,10 +137,20 @@ class DFT(Head):
         return placed
 
 
+def _after_load(head: Any, _: Any) -> None:
+    """The order of the labels, or where everything is, may have changed."""
+    if head.order.device.type != "meta":
+        _permutation(head.order, head.n)
+    head._renew()
+
+
 def _permutation(order: Any, n: int) -> Tensor:
     if order is None:
-        return torch.arange(n)
-    places = torch.as_tensor(order).detach().cpu().long()
-    if places.shape != (n,) or not torch.equal(places.sort().values, torch.arange(n)):
+        return torch.arange(n, device="cpu")
+    places = torch.as_tensor(order).detach().cpu()
+    if places.is_floating_point() or places.dtype == torch.bool:
+        raise TypeError(f"order must hold whole numbers, got {places.dtype}")
+    places = places.long()
+    if places.shape != (n,) or not torch.equal(places.sort().values, torch.arange(n, device="cpu")):
         raise ValueError(f"order must hold each of 0..{n - 1} once: the place of every label")
     return places

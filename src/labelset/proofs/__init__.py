@@ -26,6 +26,7 @@ def verify(
     bias: Any = None,
     radius: str = "ball",
     box: float = 1e4,
+    eps: float | None = None,
     seconds: float = 60.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Verification:
@@ -34,8 +35,9 @@ def verify(
     model: a head, an `nn.Linear`, or the (labels, features) matrix W. labels: `Labels` or what
     `Labels.from_dense` takes; unknown labels are free. Label sets whose region is so small that
     double precision cannot decide them are taken up in higher precision for `seconds` in all; those
-    left over are "undecided". Under torchrun every rank takes a share of the label sets, and each
-    returns the whole result. progress(done, all) is called as it goes.
+    left over are "undecided". With `eps`, `v.at_least()` tells which have rho >= eps. Under
+    torchrun every rank takes a share of the label sets, and each returns the whole result.
+    progress(done, all) is called as it goes.
 
     >>> import torch
     >>> w = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -53,6 +55,8 @@ def verify(
     check.number("box", box, low=0.0, open_low=True)
     sets, which = distinct(labels)
     check.number("seconds", seconds, low=0.0)
+    if eps is not None:
+        check.number("eps", eps, low=0.0)
     rank, ranks = _place()
     mine = sets[rank::ranks]
     verdicts = _in_chunks(problem, mine, seconds, progress)
@@ -63,7 +67,7 @@ def verify(
         boxes = box_radii(problem, mine, verdicts, box, progress)
     if ranks > 1:
         verdicts, boxes = _merge(verdicts, boxes, len(sets), ranks)
-    return Verification(problem, sets, which, verdicts, boxes, box)
+    return Verification(problem, sets, which, verdicts, boxes, box, eps)
 
 
 def _place() -> tuple[int, int]:

@@ -38,44 +38,59 @@ def box_radii(
         raise ImportError(
             'radius="box" needs the solver highspy: pip install "labelset[proofs]"'
         ) from None
-    norms = np.linalg.norm(problem.weight, axis=1)
+    d = problem.weight.shape[1]
+    norms = np.linalg.norm(problem.rows[:, :d], axis=1)
     real = norms > 0
-    unit = problem.weight[real] / norms[real, None]
-    offset = np.zeros(len(unit)) if problem.bias is None else problem.bias[real] / norms[real]
+    unit = problem.rows[real, :d] / norms[real, None]
+    offset = np.zeros(len(unit)) if problem.bias is None else problem.rows[real, d] / norms[real]
     radii = np.full(len(verdicts), np.nan)
     for i, verdict in enumerate(verdicts):
-        if verdict.status == "argmaxable":
+        if verdict.witness is not None:
             signs = signs_of(sets[i])[0][real].astype(np.float64)
             known = signs != 0
             rows, side = unit[known] * signs[known, None], offset[known] * signs[known] / box
-            radii[i] = box * _largest(highspy, rows, side, verdict)
+            start = np.array([float(v) for v in verdict.witness]) / box
+            radii[i] = box * _largest(highspy, rows, side, np.clip(start, -1.0, 1.0))
         if progress is not None:
             progress(i + 1, len(verdicts))
     return radii
 
 
-def _largest(highspy: Any, rows: Floats, side: Floats, verdict: Verdict) -> float:
-    """max over |x|_inf <= 1 of min_i rows_i.x + side_i."""
-    d = rows.shape[1]
+def _largest(highspy: Any, rows: Floats, side: Floats, start: Floats) -> float:
+    """max over |x|_inf <= 1 of min_i rows_i.x + side_i; NaN if not above 0, or not found."""
     if not len(rows):
         return np.inf
-    scale = max(verdict.lower, 1e-12) if not side.any() else 1.0
+    x, scale, lower, upper = start, 1.0, -np.inf, np.inf
+    if not side.any() and x.any():
+        x = x / np.abs(x).max()  # a cone: the witness can be taken to the edge of the box
+    for _ in range(4):  # e is counted in units of scale, so that small radii keep their digits
+        x, low, upper = _cut(highspy, rows, side, x, scale, upper)
+        lower = max(lower, low)
+        if upper - lower <= AGREE * abs(lower):
+            return lower if lower > 0 else np.nan
+        scale = max(abs(lower), 1e-12)
+    return np.nan
+
+
+def _cut(
+    highspy: Any, rows: Floats, side: Floats, x: Floats, scale: float, upper: float
+) -> tuple[Floats, float, float]:
+    """Cutting planes: the best x, the value it proves, and that which the dual weights prove."""
+    d = rows.shape[1]
     solver = highspy.Highs()
     solver.silent()
     for option in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
         solver.setOptionValue(option, 1e-10)
-    top = np.full(d + 1, 1.0)
-    top[d] = np.sqrt(d) / scale + 1.0
-    solver.addVars(d + 1, np.append(-top[:d], 0.0 if not side.any() else -top[d]), top)
+    edge = np.full(d + 1, 1.0)
+    edge[d] = np.inf
+    solver.addVars(d + 1, -edge, edge)
     solver.changeColCost(d, 1.0)
     solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
-    assert verdict.witness is not None
-    x = verdict.witness[0] / np.abs(verdict.witness[0]).max()
-    work = np.empty(0, np.int64)
-    lower, upper = -np.inf, np.inf
+    best, lower, work = x, -np.inf, np.empty(0, np.int64)
     for _ in range(200):
         margins = rows @ x + side
-        lower = max(lower, float(margins.min()))
+        if margins.min() > lower:
+            best, lower = x, float(margins.min())
         new = np.setdiff1d(np.argsort(margins)[: 2 * d + 8], work)
         if upper - lower <= AGREE / 4 * abs(lower) or not len(new):
             break
@@ -89,7 +104,7 @@ def _largest(highspy: Any, rows: Floats, side: Floats, verdict: Verdict) -> floa
             dual = dual / dual.sum()
             bound = np.abs(dual @ rows[work]).sum() + float(dual @ side[work])
             upper = min(upper, float(bound))
-    return lower if lower > 0 else np.nan
+    return best, lower, upper
 
 
 def _add(solver: Any, rows: Floats, side: Floats, scale: float, d: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import gcd, lcm
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,17 @@ try:
 except ImportError:
     flint = None  # type: ignore[assignment, unused-ignore]
 
-__all__ = ["combine", "integers", "margin_signs", "null_weights"]
+__all__ = [
+    "array",
+    "combine",
+    "fewer",
+    "fractions",
+    "halves",
+    "integers",
+    "margin_signs",
+    "null_weights",
+    "pairs",
+]
 
 Floats = NDArray[np.float64]
 
@@ -60,6 +71,28 @@ def null_weights(rows: Floats) -> list[Fraction] | None:
     return [Fraction(w // shared) for w in ints]
 
 
+def fewer(rows: Floats, weights: Sequence[Fraction]) -> list[tuple[int, Fraction]]:
+    """At most d + 1 of the rows (of d numbers and a bias), and weights >= 0 on them.
+
+    They combine the d numbers to 0 and the biases to no more than before (Caratheodory's step,
+    repeated: along a change that keeps the sum of weights, until one of them is 0).
+    """
+    kept = [(i, w) for i, w in enumerate(weights) if w > 0]
+    while len(kept) > rows.shape[1]:
+        part = rows[[i for i, _ in kept]]
+        whole = [[Fraction(float(x)) for x in row[:-1]] + [Fraction(1)] for row in part]
+        change = _any_null(whole)
+        drift = sum(
+            (c * Fraction(float(row[-1])) for c, row in zip(change, part, strict=True)), Fraction(0)
+        )
+        if drift > 0 or (drift == 0 and not any(c < 0 for c in change)):
+            change = [-c for c in change]
+        far = min(-w / c for (_, w), c in zip(kept, change, strict=True) if c < 0)
+        moved = [(i, w + far * c) for (i, w), c in zip(kept, change, strict=True)]
+        kept = [(i, w) for i, w in moved if w > 0]
+    return kept
+
+
 def _null_flint(whole: list[list[int]]) -> list[Fraction] | None:
     """The one-dimensional null space of the transposed rows, if it is one-dimensional."""
     columns = [list(column) for column in zip(*whole, strict=True)]
@@ -85,25 +118,69 @@ def _fraction(value: object) -> Fraction:
 
 def _null_plain(whole: list[list[int]]) -> list[Fraction] | None:
     """The same by elimination over fractions."""
-    matrix = [[Fraction(x) for x in column] for column in zip(*whole, strict=True)]
-    count, pivots = len(whole), list[int]()
+    basis = _null_space([[Fraction(x) for x in row] for row in whole])
+    return basis[0] if len(basis) == 1 else None
+
+
+def _any_null(rows: list[list[Fraction]]) -> list[Fraction]:
+    """Some weights, not all 0, that combine the rows to 0; the rows must be dependent."""
+    return _null_space(rows)[0]
+
+
+def _null_space(rows: list[list[Fraction]]) -> list[list[Fraction]]:
+    """A basis of the weights that combine the rows to 0."""
+    matrix = [list(column) for column in zip(*rows, strict=True)]
+    count, pivots = len(rows), list[int]()
     for column in range(count):
         at = len(pivots)
         pick = next((r for r in range(at, len(matrix)) if matrix[r][column]), None)
         if pick is None:
             continue
         matrix[at], matrix[pick] = matrix[pick], matrix[at]
-        top = matrix[at] = [x / matrix[at][column] for x in matrix[at]]
+        lead = matrix[at][column]
+        top = matrix[at] = [x / lead for x in matrix[at]]
         for r, row in enumerate(matrix):
             if r != at and row[column]:
                 factor = row[column]
                 matrix[r] = [x - factor * y for x, y in zip(row, top, strict=True)]
         pivots.append(column)
-    free = [column for column in range(count) if column not in pivots]
-    if len(free) != 1:
-        return None
-    values = {column: -matrix[r][free[0]] for r, column in enumerate(pivots)}
-    return [values.get(column, Fraction(1)) for column in range(count)]
+    basis = []
+    for free in (column for column in range(count) if column not in pivots):
+        values = {column: -matrix[r][free] for r, column in enumerate(pivots)}
+        values[free] = Fraction(1)
+        basis.append([values.get(column, Fraction(0)) for column in range(count)])
+    return basis
+
+
+def fractions(x: NDArray[Any]) -> list[Fraction]:
+    """The entries of a vector, exactly."""
+    return [
+        value if isinstance(value, Fraction) else Fraction(float(value)) for value in x.tolist()
+    ]
+
+
+def array(values: Sequence[Fraction]) -> NDArray[Any]:
+    """Fractions as a numpy vector."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def pairs(high: Floats, low: Floats) -> NDArray[Any]:
+    """Sums of two float64 each, exactly; float64 where the second is 0 throughout."""
+    if not low.any():
+        return high
+    both = zip(high.tolist(), low.tolist(), strict=True)
+    return array([Fraction(a) + Fraction(b) for a, b in both])
+
+
+def halves(x: NDArray[Any]) -> tuple[Floats, Floats]:
+    """A vector, up to a factor, as the sum of two float64 each."""
+    exact = fractions(x)
+    size = max(map(abs, exact)) or Fraction(1)
+    high = np.array([float(value / size) for value in exact])
+    low = [float(value / size - Fraction(h)) for value, h in zip(exact, high.tolist(), strict=True)]
+    return high, np.array(low)
 
 
 def combine(rows: Floats, weights: Sequence[Fraction]) -> list[Fraction]:

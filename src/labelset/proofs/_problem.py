@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from labelset.labels import Labels
+from labelset.proofs._exact import integers
 
 __all__ = ["Problem", "distinct", "read_model", "signs_of"]
 
 Floats = NDArray[np.float64]
-ROUNDING = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11}
 
 
 @dataclass(frozen=True)
@@ -40,18 +42,47 @@ class Problem:
 
     def scale(self, row: int) -> Fraction:
         """The power of two by which a row was multiplied."""
-        if row == self.n:
-            return Fraction(1)
-        stored = (
-            self.weight[row] if self.bias is None else np.append(self.weight[row], self.bias[row])
-        )
-        _, exponent = np.frexp(np.abs(stored).max())
+        _, exponent = np.frexp(np.abs(self.stored()[row]).max())
         return Fraction(2) ** -int(exponent)
+
+    def stored(self) -> Floats:
+        """(n, d) or, with a bias, (n, d + 1): [weight, bias] as stored."""
+        return self.weight if self.bias is None else np.column_stack([self.weight, self.bias])
 
     @property
     def open_row(self) -> Floats:
         """The row that, with a bias, keeps the last coordinate positive."""
         return np.eye(self.rows.shape[1])[-1:]
+
+    def opened(self) -> Problem:
+        """The homogenised problem with that row as a label that is always on."""
+        rows = np.concatenate([self.rows, self.open_row])
+        return Problem(rows, None, self.rounding, rows, np.append(self.empty, False))
+
+    @cached_property
+    def lines(self) -> list[list[tuple[int, int]]]:
+        """Rows on one line through the origin, where there are several: (row, side) of each."""
+        norms = np.linalg.norm(self.rows, axis=1)
+        mix = np.random.default_rng(0).standard_normal(self.rows.shape[1])
+        mark = np.abs(self.rows @ mix) / np.where(norms > 0, norms, 1.0)
+        order = np.argsort(mark)
+        close = np.flatnonzero(np.diff(mark[order]) < 1e-9)  # the few that may be parallel
+        groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        for i in sorted({*order[close].tolist(), *order[close + 1].tolist()}):
+            if not self.empty[i]:
+                whole = integers(self.rows[i : i + 1])[0]
+                shared = math.gcd(*whole) * (1 if next(x for x in whole if x) > 0 else -1)
+                line = tuple(x // shared for x in whole)
+                groups.setdefault(line, []).append((i, 1 if shared > 0 else -1))
+        return [group for group in groups.values() if len(group) > 1]
+
+    def clash(self, signs: NDArray[np.int8]) -> NDArray[np.int64] | None:
+        """Two rows on one line that these signs ask to be on both sides; None if there are none."""
+        for group in self.lines:
+            sides = {int(signs[row]) * side: row for row, side in group if signs[row]}
+            if len(sides) == 2:
+                return np.array(sorted(sides.values()))
+        return None
 
 
 def read_model(model: Any, bias: Any = None) -> Problem:
@@ -62,7 +93,7 @@ def read_model(model: Any, bias: Any = None) -> Problem:
         model, own = model.matrix()
         bias = own if bias is None else bias
     weight = _numbers("weights", model)
-    stored = model.dtype if isinstance(model, Tensor) else torch.as_tensor(np.asarray(model)).dtype
+    rounding = _rounding(model)
     if weight.ndim != 2 or 0 in weight.shape:
         raise ValueError(f"weights must be 2-D (labels, features), got shape {weight.shape}")
     offset = None if bias is None else _numbers("bias", bias)
@@ -71,17 +102,34 @@ def read_model(model: Any, bias: Any = None) -> Problem:
     full = weight if offset is None else np.concatenate([weight, offset[:, None]], axis=1)
     _, exponent = np.frexp(np.abs(full).max(axis=1, keepdims=True))
     rows = np.ascontiguousarray(np.ldexp(full, -exponent))
-    return Problem(
-        weight, offset, ROUNDING.get(stored, 2.0**-8), rows, np.asarray(~full.any(axis=1))
-    )
+    if not np.array_equal(np.ldexp(rows, exponent), full):
+        row = int(np.flatnonzero((np.ldexp(rows, exponent) != full).any(axis=1))[0])
+        raise ValueError(
+            f"row {row} of the weights (with its bias) spans more than float64 can hold at once; "
+            "rescale the features"
+        )
+    return Problem(weight, offset, rounding, rows, np.asarray(~full.any(axis=1)))
+
+
+def _rounding(model: Any) -> float:
+    """The relative rounding of stored numbers: 2^-24 for float32."""
+    if isinstance(model, Tensor):
+        return torch.finfo(model.dtype).eps / 2 if model.dtype.is_floating_point else 2.0**-53
+    kind = np.asarray(model).dtype
+    return max(float(np.finfo(kind).eps) / 2, 2.0**-53) if kind.kind == "f" else 2.0**-53
 
 
 def _numbers(name: str, value: Any) -> Floats:
-    array = value.detach().cpu().double().numpy() if isinstance(value, Tensor) else value
-    try:
-        array = np.array(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be real numbers, got {type(value).__name__}") from None
+    """float64, from which nothing was lost."""
+    given = value.detach().cpu() if isinstance(value, Tensor) else value
+    if isinstance(given, Tensor):
+        given = given.double().numpy() if given.is_floating_point() else given.numpy()
+    given = np.asarray(given)
+    if given.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be real numbers, got {given.dtype} in {type(value).__name__}")
+    array = given.astype(np.float64)
+    if given.dtype.kind in "iu" and not np.array_equal(array.astype(object), given.astype(object)):
+        raise ValueError(f"{name} hold whole numbers too long for float64; rescale them")
     if not np.isfinite(array).all():
         at = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name} must be finite, got {array[at]} at {at}")

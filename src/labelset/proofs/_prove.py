@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelset.proofs import _certify, _exact, _search
+from labelset.proofs import _certify, _exact, _search, _simplex
 from labelset.proofs._problem import Problem
 from labelset.proofs._search import Points
 
-__all__ = ["Verdict", "prove"]
+__all__ = ["Verdict", "exact_certificate", "least_margin", "least_norm", "prove"]
 
 Floats = NDArray[np.float64]
+Signs = NDArray[np.int8]
+Hull = tuple[NDArray[np.int64], Floats, Floats]
+Certificate = tuple[NDArray[np.int64], tuple[Fraction, ...]]
 AGREE = 1e-6  # relative gap allowed between the proven bounds of a radius
 
 
@@ -29,148 +33,179 @@ class Verdict:
     """Proven: rho is at least this."""
     upper: float = np.inf
     """Proven: rho is at most this."""
-    witness: tuple[Floats, Floats] | None = None
-    """x as the sum of two float64 vectors (the second is 0 where the first is enough)."""
+    witness: NDArray[Any] | None = None
+    """x: float64, or exact fractions."""
+    centre: NDArray[Any] | None = None
+    """The point whose margins prove `lower`; None where it is the witness."""
+    hull: Hull | None = None
+    """Rows and weights (two float64 each) of the point whose norm proves `upper`."""
     rows: NDArray[np.int64] | None = None
-    """Labels of the certificate; with a bias, n stands for the row that keeps inputs finite."""
+    """Labels of the certificate."""
     weights: tuple[Fraction, ...] | None = None
     """Its exact weights on the labels as stored, once they were computed."""
 
 
-def prove(problem: Problem, signs: NDArray[np.int8], deadline: float = np.inf) -> list[Verdict]:
-    """A verdict for each of (L, n) signs; what double precision leaves open waits no longer than
-    the deadline (of `time.monotonic`) for quadruple precision."""
+def prove(problem: Problem, signs: Signs, deadline: float = np.inf) -> list[Verdict]:
+    """A verdict for each of (L, n) signs.
+
+    What double precision leaves open is taken up in quadruple precision, then in exact fractions,
+    until the deadline (of `time.monotonic`).
+    """
     verdicts = [_at_once(problem, s) for s in signs]
     left = [i for i, v in enumerate(verdicts) if v is None]
     if left:
         points = _search.search(problem.rows, signs[left])
         for i, verdict in zip(left, _judge(problem, signs[left], points), strict=True):
             verdicts[i] = verdict
-    for i in left:
-        if _wants_more(verdicts[i]) and _search.compiled() and time.monotonic() < deadline:
-            points = _search.search(problem.rows, signs[i : i + 1], True, deadline)
-            new = _judge_precisely(problem, signs[i : i + 1], points)[0]
-            verdicts[i] = _better(verdicts[i], new)
     done = [v for v in verdicts if v is not None]
-    if problem.bias is None:
-        return done
-    return [_with_bias(problem, s, v, deadline) for s, v in zip(signs, done, strict=True)]
+    return [_finish(problem, s, v, deadline) for s, v in zip(signs, done, strict=True)]
 
 
-def _at_once(problem: Problem, signs: NDArray[np.int8]) -> Verdict | None:
-    """Where nothing is known every input will do; a label whose row is zero has logit 0 for all."""
+def _at_once(problem: Problem, signs: Signs) -> Verdict | None:
+    """What needs no search: nothing known, a zero row, a row and its exact opposite."""
     if not signs.any():
         x = np.zeros(problem.rows.shape[1])
         x[-1] = 1.0
-        return Verdict("argmaxable", 1.0, 1.0, (x, np.zeros_like(x)))
+        return Verdict("argmaxable", np.inf, np.inf, x if problem.bias is None else x[:-1], x)
     hit = np.flatnonzero(problem.empty & (signs != 0))
     if len(hit):
         return Verdict("unargmaxable", 0.0, 0.0, rows=hit[:1], weights=(Fraction(1),))
-    return None
+    pair = problem.clash(signs)
+    return None if pair is None else _exactly(problem, signs, pair)
 
 
-def _better(old: Verdict | None, new: Verdict) -> Verdict:
-    if old is None or (old.status == "undecided") or new.status == "unargmaxable":
-        return new
-    return new if new.status != "undecided" and new.lower > 0 else old
-
-
-def _wants_more(verdict: Verdict | None) -> bool:
-    if verdict is None or verdict.status == "undecided":
-        return True
-    wide = verdict.upper - verdict.lower > AGREE * verdict.upper
-    return verdict.status == "argmaxable" and wide
-
-
-def _judge(problem: Problem, signs: NDArray[np.int8], points: Points) -> list[Verdict]:
+def _judge(problem: Problem, signs: Signs, points: Points) -> list[Verdict]:
     """Proofs in double precision, all rounding bounded."""
     lower = _certify.least_margin(problem.rows, signs, points.x)
     out = []
     for i in range(len(signs)):
-        rows = points.rows[i]
+        rows, weights = points.rows[i], points.weights[i]
         signed = problem.rows[rows] * signs[i, rows, None]
+        upper = _certify.hull_norm(signed, weights)
+        hull = (rows, weights, np.zeros_like(weights))
         if lower[i] > 0:
-            upper = _certify.hull_norm(signed, points.weights[i])
             x = _scaled(points.x[i])
-            out.append(Verdict("argmaxable", lower[i], upper, (x, np.zeros_like(x))))
-        elif points.upper[i] == 0 and _certify.holds_origin(signed, points.weights[i]):
+            out.append(Verdict("argmaxable", lower[i], upper, x, hull=hull))
+        elif points.upper[i] == 0 and _certify.holds_origin(signed, weights):
             out.append(Verdict("unargmaxable", 0.0, 0.0, rows=np.sort(rows)))
-        elif points.upper[i] == 0:
-            out.append(_exactly(problem, signs[i], rows))
         else:
-            out.append(Verdict("undecided", 0.0, _certify.hull_norm(signed, points.weights[i])))
+            exact = _exactly(problem, signs[i], rows) if points.upper[i] == 0 else None
+            settled = exact is not None and exact.status != "undecided"
+            out.append(exact if settled else Verdict("undecided", 0.0, upper, hull=hull))  # type: ignore[arg-type]
     return out
 
 
-def _exactly(problem: Problem, signs: NDArray[np.int8], rows: NDArray[np.int64]) -> Verdict:
-    rows = np.sort(rows)
-    weights = exact_weights(problem, signs, rows)
-    if weights is None:
+def _finish(problem: Problem, signs: Signs, verdict: Verdict, deadline: float) -> Verdict:
+    """Higher precision where it is wanted, exact fractions where even that is not enough."""
+    wide = verdict.upper - verdict.lower > AGREE * verdict.upper
+    wanted = verdict.status == "undecided" or (verdict.status == "argmaxable" and wide)
+    if wanted and _search.compiled() and time.monotonic() < deadline:
+        verdict = _better(verdict, _precisely(problem, signs, deadline))
+    if problem.bias is not None:
+        verdict = _with_bias(problem, signs, verdict, deadline)
+    if verdict.status == "undecided" and time.monotonic() < deadline:
+        verdict = _better(verdict, _by_simplex(problem, signs, deadline))
+    return verdict
+
+
+def _better(old: Verdict, new: Verdict) -> Verdict:
+    """The more that is known: a verdict over none, the tighter bounds of two."""
+    if new.status == "unargmaxable":
+        return new
+    gains = new.status != "undecided" and (old.status == "undecided" or new.lower > old.lower)
+    best, other = (new, old) if gains else (old, new)
+    if other.upper < best.upper:
+        best = replace(best, upper=other.upper, hull=other.hull)
+    return best
+
+
+def _exactly(problem: Problem, signs: Signs, rows: NDArray[np.int64]) -> Verdict:
+    found = exact_certificate(problem, signs, rows)
+    if found is None:
         return Verdict("undecided")
-    return Verdict("unargmaxable", 0.0, 0.0, rows=rows, weights=weights)
+    return Verdict("unargmaxable", 0.0, 0.0, rows=found[0], weights=found[1])
 
 
-def exact_weights(
-    problem: Problem, signs: NDArray[np.int8], rows: NDArray[np.int64]
-) -> tuple[Fraction, ...] | None:
-    """Weights of a certificate for the stored weights; None if these rows are none.
+def exact_certificate(
+    problem: Problem, signs: Signs, rows: NDArray[np.int64]
+) -> Certificate | None:
+    """Labels among these and exact weights for the stored numbers; None if there are none.
 
-    Row n, where it is among them, keeps its own weight at the end.
+    With a bias, row n is the open one, which is left out, and at most d + 1 labels are kept.
     """
-    full = (
-        problem.rows if problem.bias is None else np.concatenate([problem.rows, problem.open_row])
-    )
-    sides = np.append(signs, np.int8(1))
-    found = _exact.null_weights(full[rows] * sides[rows, None])
+    rows = np.sort(rows)
+    full = problem.rows if problem.bias is None else problem.opened().rows
+    found = _exact.null_weights(full[rows] * np.append(signs, np.int8(1))[rows, None])
     if found is None:
         return None
-    return tuple(w * problem.scale(row) for w, row in zip(found, rows.tolist(), strict=True))
+    pairs = [(r, w) for r, w in zip(rows.tolist(), found, strict=True) if r < problem.n]
+    labels = np.array([r for r, _ in pairs], dtype=np.int64)
+    weights = [w * problem.scale(r) for r, w in pairs]
+    if problem.bias is None:
+        return labels, tuple(weights)
+    kept = _exact.fewer(problem.stored()[labels] * signs[labels, None], weights)
+    return labels[[i for i, _ in kept]], tuple(w for _, w in kept)
 
 
-def _judge_precisely(problem: Problem, signs: NDArray[np.int8], points: Points) -> list[Verdict]:
-    """Proofs in quadruple precision, or in exact fractions."""
+# ---- quadruple precision -------------------------------------------------------------------------
+
+
+def _precisely(problem: Problem, signs: Signs, deadline: float) -> Verdict:
+    points = _search.search(problem.rows, signs[None], True, deadline)
+    rows = points.rows[0]
+    if points.upper[0] == 0:
+        exact = _exactly(problem, signs, rows)
+        if exact.status != "undecided":
+            return exact
+    hull = (rows, points.weights[0], points.weights_rest[0])
+    upper = least_norm(problem, signs, hull)
+    x = _exact.pairs(points.x[0], points.rest[0])
+    lower = least_margin(problem, signs, x)
+    if lower <= 0:
+        return Verdict("undecided", 0.0, upper, hull=hull)
+    short = _scaled(points.x[0])
+    plain = _says(problem, signs, short)
+    return Verdict("argmaxable", lower, upper, short if plain else x, x if plain else None, hull)
+
+
+def least_margin(problem: Problem, signs: Signs, x: NDArray[Any]) -> float:
+    """A proven lower bound of min_i sign_i row_i.x / (|row_i| |x|), in the precision of x."""
+    if x.dtype != object:
+        return float(_certify.least_margin(problem.rows, signs[None], _scaled(x)[None])[0])
+    if not _search.compiled():
+        return 0.0
+    from labelset.proofs import _minnorm
+
+    high, low = _exact.halves(x)
+    margins = np.empty(len(problem.rows))
+    norm = _minnorm.price(problem.rows, *problem.rows.shape, signs, high, low, margins)
+    slack = 8 * (problem.rows.shape[1] + 8) * _minnorm.epsilon
+    return float(margins.min() / norm * (1 - _certify.gamma(8)) - slack) if norm > 0 else 0.0
+
+
+def least_norm(problem: Problem, signs: Signs, hull: Hull) -> float:
+    """A proven upper bound of rho: the norm of a point in the hull of the signed unit rows."""
+    rows, high, low = hull
+    if not _search.compiled():
+        return _certify.hull_norm(problem.rows[rows] * signs[rows, None], high)
     from labelset.proofs import _minnorm
 
     d = problem.rows.shape[1]
-    out = []
-    for i in range(len(signs)):
-        rows = points.rows[i]
-        chosen = signs[i, rows]
-        if points.upper[i] == 0:
-            out.append(_exactly(problem, signs[i], rows))
-            continue
-        slack = 8 * (d + len(rows) + 8) * _minnorm.epsilon
-        margins = np.empty(len(problem.rows))
-        norm = _minnorm.price(
-            problem.rows, *problem.rows.shape, signs[i], points.x[i], points.rest[i], margins
-        )
-        lower = (margins.min() - slack) / norm * (1 - _certify.gamma(8))
-        parts = (points.weights[i], points.weights_rest[i])
-        upper = _minnorm.hull(problem.rows, d, rows.astype(np.int32), chosen, *parts) + slack
-        upper *= 1 + _certify.gamma(8)
-        if lower <= 0:
-            out.append(Verdict("undecided", 0.0, upper))
-        else:
-            out.append(Verdict("argmaxable", lower, upper, _shortest(problem, signs[i], points, i)))
-    return out
+    norm = _minnorm.hull(problem.rows, d, rows.astype(np.int32), signs[rows], high, low)
+    return float((norm + 8 * (d + len(rows) + 8) * _minnorm.epsilon) * (1 + _certify.gamma(8)))
 
 
-def _shortest(
-    problem: Problem, signs: NDArray[np.int8], points: Points, i: int
-) -> tuple[Floats, Floats]:
-    """The witness in one float64 vector where that is enough, else in two."""
-    high, low = points.x[i], points.rest[i]
-    if _certify.least_margin(problem.rows, signs[None], high[None])[0] > 0:
-        return _scaled(high), np.zeros_like(high)
-    exact = _exact.margin_signs(problem.rows, [Fraction(float(v)) for v in high])
-    if (exact == signs)[signs != 0].all():
-        return _scaled(high), np.zeros_like(high)
-    return high, low
+def _says(problem: Problem, signs: Signs, x: Floats) -> bool:
+    """Whether a float64 point provably has these signs."""
+    if _certify.least_margin(problem.rows, signs[None], x[None])[0] > 0:
+        return True
+    exact = _exact.margin_signs(problem.rows, _exact.fractions(x))
+    return bool((exact == signs)[signs != 0].all())
 
 
 def _scaled(x: Floats) -> Floats:
     """x times a power of two, so that its size is about 1: no bit changes."""
-    _, exponent = np.frexp(np.linalg.norm(x))
+    _, exponent = np.frexp(np.abs(x).max())
     scaled: Floats = np.ldexp(x, -exponent)
     return scaled
 
@@ -178,40 +213,51 @@ def _scaled(x: Floats) -> Floats:
 # ---- with a bias: the last coordinate of the homogenised witness must be positive ----------------
 
 
-def _with_bias(
-    problem: Problem, signs: NDArray[np.int8], verdict: Verdict, deadline: float
-) -> Verdict:
+def _with_bias(problem: Problem, signs: Signs, verdict: Verdict, deadline: float) -> Verdict:
     """The verdict about W x + b from that about [W b] z, whose z must end above 0."""
-    if verdict.witness is None:
+    if verdict.witness is None or len(verdict.witness) < problem.rows.shape[1]:
         return verdict
-    point = _divide(problem, signs, verdict.witness[0])
+    point = _divide(problem, signs, verdict.witness)
     if point is not None:
-        return Verdict(verdict.status, verdict.lower, verdict.upper, (point, np.zeros_like(point)))
-    opened = Problem(
-        np.concatenate([problem.rows, problem.open_row]),
-        None,
-        problem.rounding,
-        np.concatenate([problem.rows, problem.open_row]),
-        np.append(problem.empty, False),
-    )
-    again = prove(opened, np.append(signs, np.int8(1))[None], deadline)[0]
+        centre = verdict.witness if verdict.centre is None else verdict.centre
+        return replace(verdict, witness=point, centre=centre)
+    again = prove(problem.opened(), np.append(signs, np.int8(1))[None], deadline)[0]
     if again.rows is not None:
-        return _exactly(problem, signs, again.rows)
-    point = None if again.witness is None else _divide(problem, signs, again.witness[0])
+        return _better(verdict, _exactly(problem, signs, again.rows))
+    point = None if again.witness is None else _divide(problem, signs, again.witness)
+    centre = verdict.witness if verdict.centre is None else verdict.centre
     if point is None:
-        return Verdict("undecided", 0.0, verdict.upper)
-    return Verdict("argmaxable", verdict.lower, verdict.upper, (point, np.zeros_like(point)))
+        return Verdict("undecided", 0.0, verdict.upper, hull=verdict.hull)
+    return replace(verdict, witness=point, centre=centre)
 
 
-def _divide(problem: Problem, signs: NDArray[np.int8], z: Floats) -> Floats | None:
-    """x = z / its last coordinate, if that is a witness still."""
+def _divide(problem: Problem, signs: Signs, z: NDArray[Any]) -> NDArray[Any] | None:
+    """x = z / its last coordinate: in float64 where that is a witness still, else exactly."""
     if z[-1] <= 0:
         return None
-    x: Floats = z[:-1] / z[-1]
-    lifted = np.append(x, 1.0)
-    if not np.isfinite(lifted).all():
-        return None
-    if _certify.least_margin(problem.rows, signs[None], lifted[None])[0] > 0:
-        return x
-    exact = _exact.margin_signs(problem.rows, [Fraction(float(v)) for v in lifted])
-    return x if (exact == signs)[signs != 0].all() else None
+    if z.dtype != object:
+        with np.errstate(over="ignore"):
+            x = z[:-1] / z[-1]
+        if np.isfinite(x).all() and _says(problem, signs, np.append(x, 1.0)):
+            return np.asarray(x)
+    exact = _exact.fractions(z)
+    return _exact.array([value / exact[-1] for value in exact[:-1]])
+
+
+# ---- exact fractions -----------------------------------------------------------------------------
+
+
+def _by_simplex(problem: Problem, signs: Signs, deadline: float) -> Verdict:
+    """The verdict by the exact simplex method; undecided if it runs out of time."""
+    known = np.flatnonzero(signs)
+    rows = problem.rows[known] * signs[known, None]
+    if problem.bias is not None:
+        rows = np.concatenate([rows, problem.open_row])
+    witness, weights = _simplex.decide(_exact.integers(rows), deadline)
+    if weights is not None:
+        return _exactly(problem, signs, np.append(known, problem.n)[list(weights)])
+    if witness is None:
+        return Verdict("undecided")
+    z = _exact.array(witness)
+    x = z if problem.bias is None else _exact.array([v / witness[-1] for v in witness[:-1]])
+    return Verdict("argmaxable", max(least_margin(problem, signs, z), 0.0), 1.0, x, z)

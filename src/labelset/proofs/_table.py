@@ -22,6 +22,20 @@ def table(result: Verification, names: Sequence[str] | None, most: int) -> str:
     ]
     for status, count in counts.items():
         lines.append(f"  {status:13} {count:>9,}  {count / max(rows, 1):7.2%}")
+    values = result.sets.values
+    if values is not None and bool(values.isnan().any()):
+        lines.append("  (unknown labels were left free: verdicts are about the known ones)")
+    if result.problem.lines:
+        shown = ", ".join(
+            "{" + ", ".join(_name(r, names) for r, _ in g) + "}"
+            for g in result.problem.lines[:most]
+        )
+        lines.append(f"  rows on one line, so never independent of each other: {shown}")
+    if result.problem.empty.any():
+        dead = np.flatnonzero(result.problem.empty)[: 2 * most].tolist()
+        lines.append(
+            f"  rows of zeros, neither on nor off: {', '.join(_name(i, names) for i in dead)}"
+        )
     if result.fragile.any():
         lines.append(
             f"  of these {int(result.fragile.sum()):,} fragile: by less than the rounding of the "
@@ -79,6 +93,6 @@ def _labels(result: Verification, i: int, names: Sequence[str] | None) -> str:
 
 
 def _name(label: int, names: Sequence[str] | None) -> str:
-    if names is None:
+    if names is None or label >= len(names):
         return str(label)
     return "".join(c if c.isprintable() else "?" for c in str(names[label]))

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelset import check
 from labelset.labels import Labels
-from labelset.proofs import _certify, _exact
+from labelset.proofs import _exact
 from labelset.proofs._problem import Problem, read_model, signs_of
-from labelset.proofs._prove import Verdict, exact_weights
+from labelset.proofs._prove import Verdict, exact_certificate, least_margin, least_norm
 
 __all__ = ["ProofFailed", "Verification"]
 
@@ -39,9 +40,10 @@ class Verification:
         verdicts: list[Verdict],
         boxes: Floats | None = None,
         box: float = 1e4,
+        eps: float | None = None,
     ) -> None:
         self.problem, self.sets, self.which, self.verdicts = problem, sets, which, verdicts
-        self.boxes, self.box = boxes, box
+        self.boxes, self.box, self.eps = boxes, box, eps
 
     def __len__(self) -> int:
         return len(self.which)
@@ -83,8 +85,9 @@ class Verification:
         good = np.array([v.status == "argmaxable" for v in self.verdicts], dtype=bool)
         return (good & (lower < self.problem.rounding))[self.which]
 
-    def at_least(self, eps: float) -> NDArray[Any]:
-        """Whether rho >= eps, per label set: "yes", "no" or "undecided"."""
+    def at_least(self, eps: float | None = None) -> NDArray[Any]:
+        """Whether rho >= eps (as given to `verify`), per label set: "yes", "no", "undecided"."""
+        eps = check.number("eps", self.eps if eps is None else eps, low=0.0)
         low, high = self.bounds.T
         answer: NDArray[Any] = np.where(low >= eps, "yes", np.where(high < eps, "no", "undecided"))
         return answer
@@ -94,31 +97,30 @@ class Verification:
         verdict = self.verdicts[self.which[i]]
         if verdict.witness is None:
             raise ValueError(f"label set {i} is {verdict.status}: it has no witness")
-        high, low = verdict.witness
-        if not low.any():
-            return np.array(high)
-        pairs = zip(high.tolist(), low.tolist(), strict=True)
-        return np.array([Fraction(a) + Fraction(b) for a, b in pairs], dtype=object)
+        return np.array(verdict.witness)
 
     def certificate(self, i: int) -> tuple[NDArray[np.int64], tuple[Fraction, ...]]:
         """Labels and exact weights >= 0, not all 0, with sum of weights * y * w = 0.
 
         With a bias also sum of weights * y * b <= 0. No x can then satisfy all of these labels.
         """
-        at = int(self.which[i])
+        verdict = self.verdicts[self.which[i]]
+        if verdict.status != "unargmaxable":
+            raise ValueError(f"label set {i} is {verdict.status}: it has no certificate")
+        return self._certificate(int(self.which[i]))
+
+    def _certificate(self, at: int) -> tuple[NDArray[np.int64], tuple[Fraction, ...]]:
         verdict = self.verdicts[at]
         if verdict.rows is None:
-            raise ValueError(f"label set {i} is {verdict.status}: it has no certificate")
+            raise ProofFailed(f"label set {at}: it has no certificate")
         if verdict.weights is None:
-            weights = exact_weights(self.problem, signs_of(self.sets[at])[0], verdict.rows)
-            if weights is None:
-                raise ProofFailed(f"label set {i}: the certificate does not hold exactly")
-            verdict = self.verdicts[at] = replace(verdict, weights=weights)
+            found = exact_certificate(self.problem, signs_of(self.sets[at])[0], verdict.rows)
+            if found is None:
+                raise ProofFailed(f"label set {at}: the certificate does not hold exactly")
+            verdict = self.verdicts[at] = replace(verdict, rows=found[0], weights=found[1])
         assert verdict.rows is not None
         assert verdict.weights is not None
-        real = verdict.rows < self.problem.n
-        pairs = zip(verdict.weights, real.tolist(), strict=True)
-        return verdict.rows[real], tuple(weight for weight, is_label in pairs if is_label)
+        return verdict.rows.copy(), verdict.weights
 
     # ---- for people and for files ---------------------------------------------------------------
 
@@ -150,27 +152,43 @@ class Verification:
     # ---- proving again ------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Prove every verdict again from the weights, or raise `ProofFailed`."""
+        """Prove all verdicts and bounds of rho again from the weights, or raise `ProofFailed`.
+
+        Radii in a box are not proven again.
+        """
         for at, verdict in enumerate(self.verdicts):
-            i = int(np.flatnonzero(self.which == at)[0])
+            signs = signs_of(self.sets[at])[0]
             if verdict.status == "argmaxable":
-                self._check_witness(i, signs_of(self.sets[at])[0])
+                self._check_witness(at, verdict, signs)
             elif verdict.status == "unargmaxable":
-                self._check_certificate(i, signs_of(self.sets[at])[0])
+                self._check_certificate(at, signs)
+            elif verdict.status != "undecided":
+                raise ProofFailed(f"label set {at}: no verdict is called {verdict.status!r}")
+            if verdict.status != "unargmaxable" and signs.any():
+                self._check_bounds(at, verdict, signs)
 
-    def _check_witness(self, i: int, signs: NDArray[np.int8]) -> None:
-        x = self.witness(i)
+    def _check_witness(self, at: int, verdict: Verdict, signs: NDArray[np.int8]) -> None:
+        if verdict.witness is None:
+            raise ProofFailed(f"label set {at}: it has no witness")
+        x = verdict.witness
         point = x if self.problem.bias is None else np.append(x, type(x[0])(1))
-        if point.dtype != object:
-            bound = _certify.least_margin(self.problem.rows, signs[None], point[None])
-            if bound[0] > 0:
-                return
-        exact = _exact.margin_signs(self.problem.rows, [Fraction(v) for v in point.tolist()])
+        if point.dtype != object and least_margin(self.problem, signs, point) > 0:
+            return
+        exact = _exact.margin_signs(self.problem.stored(), _exact.fractions(point))
         if not (exact == signs)[signs != 0].all():
-            raise ProofFailed(f"label set {i}: the witness does not have its signs")
+            raise ProofFailed(f"label set {at}: the witness does not have its signs")
 
-    def _check_certificate(self, i: int, signs: NDArray[np.int8]) -> None:
-        rows, weights = self.certificate(i)
+    def _check_bounds(self, at: int, verdict: Verdict, signs: NDArray[np.int8]) -> None:
+        centre = verdict.witness if verdict.centre is None else verdict.centre
+        lower = 0.0
+        if verdict.lower > 0 and centre is not None:
+            lower = least_margin(self.problem, signs, centre)
+        upper = 1.0 if verdict.hull is None else least_norm(self.problem, signs, verdict.hull)
+        if verdict.lower > lower * (1 + 1e-9) or verdict.upper < upper * (1 - 1e-9):
+            raise ProofFailed(f"label set {at}: the bounds of rho do not hold")
+
+    def _check_certificate(self, at: int, signs: NDArray[np.int8]) -> None:
+        rows, weights = self._certificate(at)
         weight, bias = self.problem.weight, self.problem.bias
         fine = (
             len(rows) > 0
@@ -182,4 +200,4 @@ class Verification:
         if fine and bias is not None:
             fine = _exact.combine((bias[rows] * signs[rows])[:, None], weights)[0] <= 0
         if not fine:
-            raise ProofFailed(f"label set {i}: the certificate does not hold")
+            raise ProofFailed(f"label set {at}: the certificate does not hold")
