@@ -8,7 +8,7 @@
  */
 
 #ifndef FEW
-#define FEW 16
+#define FEW 32
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
@@ -206,6 +206,10 @@ INLINE void NAME(gather)(REAL *rows, REAL *columns, const double *weights, const
         REAL *row = rows + i * wide;
         NAME(unit)(row, weights + (long)which[i] * d, sign[i], d);
         for (long j = d; j < wide; j++) row[j] = 0;
-        for (long j = 0; j < d; j++) columns[j * k + i] = row[j];
+    }
+    for (long first = 0; first < k; first += 8) { /* eight rows at a time fill whole cache lines */
+        long last = first + 8 < k ? first + 8 : k;
+        for (long j = 0; j < d; j++)
+            for (long i = first; i < last; i++) columns[j * k + i] = rows[i * wide + j];
     }
 }
