@@ -55,6 +55,7 @@ def test_rows_can_be_chosen_in_every_way(y, data):
     same(labels[mask.numpy()].dense(), y[mask])
     if rows:
         same(labels[-1].dense(), y[-1:])
+    assert len(labels[index]) == len(index)
 
 
 @given(matrices(), st.integers(1, 4))

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 import labelset as ls
 from labelset.heads import expressible
-from labelset.proofs import ProofFailed, Verification, _search, _wolfe, verify
+from labelset.proofs import ProofFailed, Verification, _exact, _search, _wolfe, verify
 
 
 def every_set(n):
@@ -413,3 +413,18 @@ def test_eps_is_remembered():
     assert v.at_least().tolist() == ["yes"]
     with pytest.raises(ValueError, match="eps must be"):
         verify(np.eye(2), [[1, 1]], eps=float("nan"))
+
+
+def test_without_flint(monkeypatch):
+    """Python's own integers give the same certificates, slower."""
+    rng = np.random.default_rng(4)
+    weight, bias = rng.standard_normal((9, 3)), rng.standard_normal(9)
+    sets = rng.random((8, 9)) < 0.5
+    for offset in (None, bias):
+        fast, slow = verify(weight, sets, offset), verify(weight, sets, offset)
+        fast.check()
+        monkeypatch.setattr(_exact, "flint", None)
+        slow.check()
+        for i in np.flatnonzero(slow.status == "unargmaxable"):
+            exact_proof(slow, i, weight, sets[i], offset)
+        monkeypatch.undo()

@@ -80,8 +80,7 @@ def fewer(rows: Floats, weights: Sequence[Fraction]) -> list[tuple[int, Fraction
     kept = [(i, w) for i, w in enumerate(weights) if w > 0]
     while len(kept) > rows.shape[1]:
         part = rows[[i for i, _ in kept]]
-        whole = [[Fraction(float(x)) for x in row[:-1]] + [Fraction(1)] for row in part]
-        change = _any_null(whole)
+        change = _any_null(np.column_stack([part[:, :-1], np.ones(len(part))]))
         drift = sum(
             (c * Fraction(float(row[-1])) for c, row in zip(change, part, strict=True)), Fraction(0)
         )
@@ -122,9 +121,16 @@ def _null_plain(whole: list[list[int]]) -> list[Fraction] | None:
     return basis[0] if len(basis) == 1 else None
 
 
-def _any_null(rows: list[list[Fraction]]) -> list[Fraction]:
+def _any_null(rows: Floats) -> list[Fraction]:
     """Some weights, not all 0, that combine the rows to 0; the rows must be dependent."""
-    return _null_space(rows)[0]
+    whole = integers(rows)
+    if flint is None:
+        found = _null_space([[Fraction(x) for x in row] for row in whole])[0]
+    else:
+        columns = [list(column) for column in zip(*whole, strict=True)]
+        basis, _ = flint.fmpz_mat(columns).nullspace()
+        found = [Fraction(int(row[0])) for row in basis.tolist()]
+    return [w * scale_of(row) for w, row in zip(found, rows, strict=True)]
 
 
 def _null_space(rows: list[list[Fraction]]) -> list[list[Fraction]]:
@@ -184,11 +190,13 @@ def halves(x: NDArray[Any]) -> tuple[Floats, Floats]:
 
 
 def combine(rows: Floats, weights: Sequence[Fraction]) -> list[Fraction]:
-    """sum of weights * rows, exactly."""
-    return [
-        sum((w * Fraction(float(x)) for w, x in zip(weights, column, strict=True)), Fraction(0))
-        for column in rows.T
-    ]
+    """sum of weights * rows, exactly; in whole numbers until the end, which is far quicker."""
+    shares = [w / scale_of(row) for w, row in zip(weights, rows, strict=True)]
+    common = lcm(*(share.denominator for share in shares))
+    whole = [int(share * common) for share in shares]
+    columns = zip(*integers(rows), strict=True)
+    sums = (sum(w * x for w, x in zip(whole, column, strict=True)) for column in columns)
+    return [Fraction(total, common) for total in sums]
 
 
 def margin_signs(rows: Floats, x: Sequence[Fraction]) -> NDArray[np.int8]:

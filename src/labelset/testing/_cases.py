@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from labelset import check
 from labelset.losses import Loss
 
-__all__ = ["Cases", "LawBroken", "hold", "near", "random_batch", "value_and_grad"]
+__all__ = ["Cases", "LawBroken", "hold", "hold_to", "near", "random_batch", "value_and_grad"]
 
 
 class LawBroken(AssertionError):
@@ -21,6 +22,21 @@ def hold(condition: Any, message: str) -> None:
     """Raise unless the condition holds."""
     if not bool(condition):
         raise LawBroken(message)
+
+
+def hold_to(
+    laws: Mapping[str, Callable[[Any], None]], names: Iterable[str] | None, subject: Any, who: str
+) -> None:
+    """Run the named laws, or all; the first that is broken raises `LawBroken` with its name."""
+    chosen = [names] if isinstance(names, str) else list(laws if names is None else names)
+    for name in chosen:
+        if name not in laws:
+            raise ValueError(f"no law is called {name!r}: {check.nearest(str(name), laws)}")
+        try:
+            laws[name](subject)
+        except Exception as broken:
+            what = "" if isinstance(broken, LawBroken) else f"raises {type(broken).__name__}: "
+            raise LawBroken(f"{who} breaks the law {name!r}: {what}{broken}") from broken
 
 
 def near(

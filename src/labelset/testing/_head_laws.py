@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from labelset import check
 from labelset.heads import Head
-from labelset.testing._cases import LawBroken, hold, near
+from labelset.testing._cases import LawBroken, hold, hold_to, near
 
 __all__ = ["HEAD_LAWS", "check_head"]
 
@@ -103,11 +102,4 @@ def check_head(make: Make, laws: Iterable[str] | None = None) -> None:
     >>> from labelset.heads import build
     >>> check_head(lambda: build("linear", features=3, labels=4), laws=["matrix", "shapes"])
     """
-    for name in HEAD_LAWS if laws is None else laws:
-        if name not in HEAD_LAWS:
-            raise ValueError(f"no law is called {name!r}: {check.nearest(str(name), HEAD_LAWS)}")
-        try:
-            HEAD_LAWS[name](make)
-        except Exception as broken:
-            what = "" if isinstance(broken, LawBroken) else f"raises {type(broken).__name__}: "
-            raise LawBroken(f"the head breaks the law {name!r}: {what}{broken}") from broken
+    hold_to(HEAD_LAWS, laws, make, "the head")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from labelset import check
 from labelset.testing import _link_laws, _machine_laws, _value_laws
-from labelset.testing._cases import LawBroken
+from labelset.testing._cases import hold_to
 
 __all__ = ["LOSS_LAWS", "check_loss"]
 
@@ -39,13 +38,4 @@ LOSS_LAWS: dict[str, Callable[[Any], None]] = {
 
 def check_loss(loss: Any, laws: Iterable[str] | None = None) -> None:
     """Hold a loss to the laws, all or those named; the first that is broken raises `LawBroken`."""
-    chosen = [laws] if isinstance(laws, str) else list(LOSS_LAWS if laws is None else laws)
-    for name in chosen:
-        if name not in LOSS_LAWS:
-            raise ValueError(f"no law is called {name!r}: {check.nearest(str(name), LOSS_LAWS)}")
-        try:
-            LOSS_LAWS[name](loss)
-        except Exception as broken:
-            what = "" if isinstance(broken, LawBroken) else f"raises {type(broken).__name__}: "
-            message = f"{type(loss).__name__} breaks the law {name!r}: {what}{broken}"
-            raise LawBroken(message) from broken
+    hold_to(LOSS_LAWS, laws, loss, type(loss).__name__)
