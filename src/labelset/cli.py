@@ -112,7 +112,7 @@ def _add_verify(verbs: Any) -> None:
         "--seconds", type=float, default=60.0, help="time for higher precision, in all (60)"
     )
     verb.add_argument("--most", type=int, default=5, help="how many label sets to show (5)")
-    verb.add_argument("--check", action="store_true", help="prove every verdict again, exactly")
+    verb.add_argument("--check", action="store_true", help="prove every verdict again")
     verb.add_argument("--out", help="write verdicts and proofs to this JSON file")
     verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
     verb.add_argument("--quiet", action="store_true", help="no progress bar")

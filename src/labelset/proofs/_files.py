@@ -46,7 +46,6 @@ def as_json(result: Verification, proofs: bool = True) -> dict[str, Any]:
 
 def _set(result: Verification, at: int, proofs: bool) -> dict[str, Any]:
     verdict, labels = result.verdicts[at], result.sets[at]
-    row = int(np.flatnonzero(result.which == at)[0])
     free = (
         np.zeros(len(labels.indices), bool)
         if labels.values is None
@@ -66,7 +65,7 @@ def _set(result: Verification, at: int, proofs: bool) -> dict[str, Any]:
     if verdict.rows is not None:
         out["blame"] = verdict.rows.tolist()
     if proofs and verdict.rows is not None:
-        rows, weights = result.certificate(row)
+        rows, weights = result.set_certificate(at)
         out["certificate"] = {"labels": rows.tolist(), "weights": [str(w) for w in weights]}
     return out
 

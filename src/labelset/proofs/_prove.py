@@ -89,9 +89,10 @@ def _judge(problem: Problem, signs: Signs, points: Points) -> list[Verdict]:
         elif points.upper[i] == 0 and _certify.holds_origin(signed, weights):
             out.append(Verdict("unargmaxable", 0.0, 0.0, rows=np.sort(rows)))
         else:
-            exact = _exactly(problem, signs[i], rows) if points.upper[i] == 0 else None
-            settled = exact is not None and exact.status != "undecided"
-            out.append(exact if settled else Verdict("undecided", 0.0, upper, hull=hull))  # type: ignore[arg-type]
+            verdict = Verdict("undecided", 0.0, upper, hull=hull)
+            if points.upper[i] == 0:
+                verdict = _better(verdict, _exactly(problem, signs[i], rows))
+            out.append(verdict)
     return out
 
 

@@ -45,10 +45,7 @@ def table(result: Verification, names: Sequence[str] | None, most: int) -> str:
 
 
 def _smallest(result: Verification, names: Sequence[str] | None, most: int) -> list[str]:
-    radius = result.radius
-    each = np.array(
-        [radius[np.flatnonzero(result.which == i)[0]] for i in range(len(result.verdicts))]
-    )
+    each = result.set_radius
     order = [int(i) for i in np.argsort(each) if np.isfinite(each[i])][:most]
     if not order:
         return []

@@ -74,9 +74,13 @@ class Verification:
 
         rho, the proven lower bound, for radius="ball"; the paper's LP value for radius="box".
         """
+        return self.set_radius[self.which]
+
+    @property
+    def set_radius(self) -> Floats:
+        """`radius` of each distinct label set."""
         each = np.array([v.lower for v in self.verdicts]) if self.boxes is None else self.boxes
-        good = np.array([v.status == "argmaxable" for v in self.verdicts], dtype=bool)
-        return np.where(good, each, np.nan)[self.which]
+        return np.where([v.status == "argmaxable" for v in self.verdicts], each, np.nan)
 
     @property
     def fragile(self) -> NDArray[np.bool_]:
@@ -107,9 +111,10 @@ class Verification:
         verdict = self.verdicts[self.which[i]]
         if verdict.status != "unargmaxable":
             raise ValueError(f"label set {i} is {verdict.status}: it has no certificate")
-        return self._certificate(int(self.which[i]))
+        return self.set_certificate(int(self.which[i]))
 
-    def _certificate(self, at: int) -> tuple[NDArray[np.int64], tuple[Fraction, ...]]:
+    def set_certificate(self, at: int) -> tuple[NDArray[np.int64], tuple[Fraction, ...]]:
+        """`certificate` of a distinct label set."""
         verdict = self.verdicts[at]
         if verdict.rows is None:
             raise ProofFailed(f"label set {at}: it has no certificate")
@@ -188,7 +193,7 @@ class Verification:
             raise ProofFailed(f"label set {at}: the bounds of rho do not hold")
 
     def _check_certificate(self, at: int, signs: NDArray[np.int8]) -> None:
-        rows, weights = self._certificate(at)
+        rows, weights = self.set_certificate(at)
         weight, bias = self.problem.weight, self.problem.bias
         fine = (
             len(rows) > 0
