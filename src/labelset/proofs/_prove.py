@@ -76,7 +76,7 @@ def _at_once(problem: Problem, signs: Signs) -> Verdict | None:
 
 def _judge(problem: Problem, signs: Signs, points: Points) -> list[Verdict]:
     """Proofs in double precision, all rounding bounded."""
-    lower = _certify.least_margin(problem.rows, signs, points.x)
+    lower = _certify.searched_margin(points.lower, problem.rows.shape[1])
     out = []
     for i in range(len(signs)):
         rows, weights = points.rows[i], points.weights[i]

@@ -66,9 +66,7 @@ def search(
     price = _Quad(weights, signs) if precise else _Double(unit, signs)
     state = _State(weights, signs, precise)
     live = np.arange(len(signs))
-    toward = (torch.from_numpy(signs).double() @ unit).numpy()
-    worst, _ = _smallest(price(live, toward, state.rest)[0], 2 * d)
-    state.begin(worst)
+    state.begin(_worst(unit.float(), torch.from_numpy(signs), 2 * d))
     lower, upper = np.full(len(signs), -np.inf), np.full(len(signs), np.inf)
     with ThreadPoolExecutor(_cores()) as pool:
         for _ in range(ROUNDS):
@@ -106,7 +104,7 @@ class _State:
         self.x, self.rest = np.zeros((count, d)), np.zeros((count, d))
 
     def begin(self, worst: Ints) -> None:
-        """The rows worst off along the sum of all, and the side with fewer labels."""
+        """The side with fewer labels, and these rows."""
         d = self.weights.shape[1]
         fewer = np.where((self.signs > 0).sum(1) * 2 <= (self.signs != 0).sum(1), 1, -1)
         for i, rows in enumerate(worst):
@@ -183,6 +181,13 @@ class _Quad:
             where = (*self.weights.shape, self.signs[i], x[j], rest[j], margins[j])
             norms[j] = _minnorm.price(self.weights, *where)
         return torch.from_numpy(margins), norms
+
+
+def _worst(unit: torch.Tensor, signs: torch.Tensor, count: int) -> Ints:
+    """Rows worst off along the sum of all, to no more precision than a first guess needs."""
+    sides = signs.float()
+    margins = (sides @ unit @ unit.T).mul_(sides)
+    return _smallest(margins.masked_fill_(signs == 0, torch.inf), count)[0]
 
 
 def _smallest(margins: torch.Tensor, count: int) -> tuple[Ints, Floats]:

@@ -8,7 +8,8 @@
  */
 
 #ifndef FEW
-#define FEW 32
+#define FEW 32 /* rows remembered from a full pricing */
+#define BLOCK 4 /* rows taken into the corral at a time */
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
@@ -46,19 +47,18 @@ INLINE void NAME(price)(const NAME(State) *s, const REAL *x, REAL *restrict out)
     for (; j < s->d; j++) NAME(add)(out, x[j], s->columns + j * k, k);
 }
 
-/* The row of least margin below `least`, or -1. Full pricing costs most of the time, so the worst
- * rows it finds are tried again at the next points before all rows are priced anew. */
+/* Rows below `least`, the worst first, into s->few; how many. Full pricing costs most of the time,
+ * so the rows it finds are tried again at the next points before all rows are priced anew. */
 INLINE long NAME(choose)(NAME(State) *s, const REAL *x, REAL least, const char *inside) {
-    long best = -1;
+    long found = 0;
     for (long i = 0; i < s->left; i++) {
         long row = s->few[i];
-        if (inside[row]) continue;
-        REAL margin = NAME(dot)(s->rows + row * s->wide, x, s->wide);
-        if (margin < least) least = margin, best = row;
+        if (inside[row] || NAME(dot)(s->rows + row * s->wide, x, s->wide) >= least) continue;
+        s->few[found++] = row;
     }
-    if (best >= 0) return best;
+    s->left = found;
+    if (found) return found;
     NAME(price)(s, x, s->margin);
-    s->left = 0;
     for (long i = 0; i < s->k; i++) {
         if (s->margin[i] >= least || inside[i]) continue;
         if (s->left == FEW && s->margin[i] >= s->margin[s->few[FEW - 1]]) continue;
@@ -66,7 +66,7 @@ INLINE long NAME(choose)(NAME(State) *s, const REAL *x, REAL least, const char *
         for (; at > 0 && s->margin[s->few[at - 1]] > s->margin[i]; at--) s->few[at] = s->few[at - 1];
         s->few[at] = i;
     }
-    return s->left ? s->few[0] : -1;
+    return s->left;
 }
 
 /* Take row j into the corral; 0 if it lies in the corral's affine hull. */
@@ -158,7 +158,9 @@ INLINE void NAME(place)(const NAME(State) *s, REAL *x) {
         NAME(add)(x, s->weight[i], s->rows + s->corral[i] * s->wide, s->wide);
 }
 
-/* Find the point x; corral and weight hold *count entries to start from, and the result.
+/* Find the point x. Several rows are taken in at a time: the target's weights of the new rows times
+ * their violations add up to more than 0, so one of them rises at least, and the norm falls.
+ * corral and weight hold *count entries to start from, and the result.
  * Ends when no row is below x.x (1 - tol), when x.x <= zero, or after `limit` steps. */
 SPREAD static void NAME(solve)(const REAL *rows, const REAL *columns, long k, long d, long wide,
                                long *corral, double *weight, double *weight_rest, long *count,
@@ -178,9 +180,10 @@ SPREAD static void NAME(solve)(const REAL *rows, const REAL *columns, long k, lo
     for (NAME(place)(&s, x); steps < limit; NAME(place)(&s, x)) {
         REAL square = NAME(dot)(x, x, wide), least = square * (1 - (REAL)tol);
         if (square <= zero || s.m > d) break;
-        long next = NAME(choose)(&s, x, least, inside);
-        if (next < 0 || !NAME(append)(&s, next)) break;
-        s.weight[s.m - 1] = 0, inside[next] = 1;
+        long taken = 0, found = NAME(choose)(&s, x, least, inside);
+        for (long i = 0; i < found && taken < BLOCK && s.m <= d; i++)
+            if (NAME(append)(&s, s.few[i])) s.weight[s.m - 1] = 0, inside[s.few[i]] = 1, taken++;
+        if (!taken) break;
         steps += NAME(settle)(&s, inside);
     }
     *count = s.m;
