@@ -12,7 +12,8 @@ import labelset
 PACKAGE = Path(labelset.__file__).parent
 # each room may import from itself and from those before it
 ORDER = [
-    *("check", "_svg", "_csr", "labels", "catalog", "data", "losses", "heads", "proofs"),
+    *("check", "_svg", "_csr", "labels", "catalog", "_given", "_fitted", "data", "losses", "heads"),
+    *("proofs", "metrics", "calibrate", "decide", "retrieve", "artefact", "doctor"),
     *("testing", "pages", "cli", "__main__"),
 ]
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -169,7 +169,7 @@ def test_a_file_without_its_loss_says_so(tmp_path):
     sys.path.insert(0, str(tmp_path))
     try:
         catalogue = labelset.catalog.Catalog("odd_losses", losses.Loss, "loss")
-        with pytest.raises(TypeError, match="exactly one Loss"):
+        with pytest.raises(TypeError, match="must define one Loss"):
             catalogue.names()
     finally:
         sys.path.remove(str(tmp_path))

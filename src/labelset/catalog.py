@@ -47,9 +47,10 @@ def hyperparameters(cls: type) -> dict[str, Hyper]:
 
 
 class Catalog(Generic[T]):
-    """The classes of kind `base` in a package, one per public module.
+    """The classes of kind `base` that the public modules of a package define.
 
-    The module's file name is the name (`_` read as `-`), unless the class states its own `name`.
+    Each has the name that it states itself as `name`; a module that defines only one may leave it
+    out, and its file name is the name (`_` read as `-`).
     """
 
     def __init__(self, package: str, base: type[T], what: str) -> None:
@@ -59,21 +60,25 @@ class Catalog(Generic[T]):
     def classes(self) -> dict[str, type[T]]:
         root = importlib.import_module(self.package)
         stems = sorted(m.name for m in pkgutil.iter_modules(root.__path__))
-        return dict(self._entry(stem) for stem in stems if not stem.startswith("_"))
+        public = [stem for stem in stems if not stem.startswith("_")]
+        return {name: cls for stem in public for name, cls in self._entries(stem).items()}
 
-    def _entry(self, stem: str) -> tuple[str, type[T]]:
+    def _entries(self, stem: str) -> dict[str, type[T]]:
         module = importlib.import_module(f"{self.package}.{stem}")
         found = [
             c
             for c in vars(module).values()
             if inspect.isclass(c) and issubclass(c, self.base) and c.__module__ == module.__name__
         ]
-        if len(found) != 1:
+        named = {c.__dict__["name"]: c for c in found if c.__dict__.get("name")}
+        if len(found) == 1 and not named:
+            return {stem.replace("_", "-"): found[0]}
+        if not found or len(named) != len(found):
             raise TypeError(
-                f"{module.__name__} must define exactly one {self.base.__name__}, "
-                f"found {[c.__name__ for c in found]}"
+                f"{module.__name__} must define one {self.base.__name__}, or several that each "
+                f"state their name; found {[c.__name__ for c in found]}"
             )
-        return vars(found[0]).get("name") or stem.replace("_", "-"), found[0]
+        return named
 
     def names(self) -> list[str]:
         """Every name, sorted."""
