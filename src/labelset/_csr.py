@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labelset import check
+
 
 def as_tensor(y: Any) -> Tensor:
     """A real tensor from a tensor, array or nested list."""
@@ -53,6 +55,14 @@ def within(stored: Tensor, rows: Tensor, columns: Tensor) -> None:
             f"labels must lie in [0, 1] (NaN: unknown), got {float(stored[i]):g} at row "
             f"{int(rows[i])}, label {int(columns[i])}"
         )
+
+
+def of_bits(t: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Pointers, indices and width of a matrix of whole numbers 0 and 1, or of bools."""
+    check.unit_interval(t)
+    on = t if t.dtype == torch.bool else t == 1
+    rows, columns = on.nonzero(as_tuple=True)
+    return pointers(rows, len(t)), columns.to(torch.int32), t.shape[1]
 
 
 def pointers(rows: Tensor, count: int) -> Tensor:

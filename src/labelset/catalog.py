@@ -68,7 +68,10 @@ class Catalog(Generic[T]):
         found = [
             c
             for c in vars(module).values()
-            if inspect.isclass(c) and issubclass(c, self.base) and c.__module__ == module.__name__
+            if inspect.isclass(c)
+            and issubclass(c, self.base)
+            and c.__module__ == module.__name__
+            and not c.__name__.startswith("_")
         ]
         named = {c.__dict__["name"]: c for c in found if c.__dict__.get("name")}
         if len(found) == 1 and not named:

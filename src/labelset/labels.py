@@ -56,12 +56,14 @@ class Labels:
         t = _csr.as_tensor(y)
         if t.ndim != 2:
             raise ValueError(f"labels must be 2-D (rows, labels), got shape {tuple(t.shape)}")
+        _csr.fits(t.shape[1])
+        if unknown is None and not t.is_floating_point():
+            return cls(*_csr.of_bits(t))
         t = t if t.is_floating_point() else t.long()  # so that `unknown` is compared as it is
         missing = t.isnan()
         if unknown is not None:
             missing = missing | (t == check.whole("unknown", unknown, low=-(2**63)))
         check.unit_interval(torch.where(missing, torch.zeros_like(t), t))
-        _csr.fits(t.shape[1])
         soft = t.to(torch.float32).masked_fill(missing, torch.nan)
         rows, columns = (soft != 0).nonzero(as_tuple=True)
         stored = _csr.plain(soft[rows, columns])

@@ -1,0 +1,94 @@
+/* labelset.metrics._count: the ranks of a few scores among many, by counting instead of sorting.
+ *
+ * Arrays arrive as buffers; the interpreter's lock is released, so threads run side by side. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+#define SPREAD __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define SPREAD
+#endif
+#define LANES 16
+#define WIDE 32
+#define TALL 512
+
+typedef struct {
+    const void *scores;
+    void *own;
+    const long *starts;
+    long rows, n, first, last, *at_least, *level, *on_at_least;
+} Job;
+
+#define REAL float
+#define NAME(x) float_##x
+#include "_count.h"
+#undef REAL
+#undef NAME
+#define REAL double
+#define NAME(x) double_##x
+#include "_count.h"
+
+/* gather(scores, bytes, rows, n, pointers, indices, by_column, next, own): the scores of the entries
+ * of a compressed sparse matrix, by row, or by column from where next says. */
+static PyObject *gather(PyObject *self, PyObject *args) {
+    Py_buffer scores, pointers, indices, next, own;
+    Job j = {0};
+    long bytes;
+    int by_column;
+    if (!PyArg_ParseTuple(args, "y*llly*y*pw*w*", &scores, &bytes, &j.rows, &j.n, &pointers, &indices,
+                          &by_column, &next, &own))
+        return NULL;
+    j.scores = scores.buf, j.own = own.buf;
+    Py_BEGIN_ALLOW_THREADS
+    if (bytes == 4) float_gather(&j, pointers.buf, indices.buf, by_column, next.buf);
+    else double_gather(&j, pointers.buf, indices.buf, by_column, next.buf);
+    Py_END_ALLOW_THREADS
+    Py_buffer *all[] = {&scores, &pointers, &indices, &next, &own};
+    for (int i = 0; i < 5; i++) PyBuffer_Release(all[i]);
+    Py_RETURN_NONE;
+}
+
+/* rank(scores, bytes, rows, n, by_column, starts, own, at_least, level, on_at_least, first, last): for
+ * lines first..last of (rows, n) scores of 4 or 8 bytes. own[starts[l]:starts[l + 1]] are the scores of
+ * line l to rank; they are sorted, and the results, which start as 0, are in that order. */
+static PyObject *rank(PyObject *self, PyObject *args) {
+    Py_buffer scores, starts, own, at_least, level, on_at_least;
+    Job j;
+    long bytes, most = 0;
+    int by_column;
+    if (!PyArg_ParseTuple(args, "y*lllpy*w*w*w*w*ll", &scores, &bytes, &j.rows, &j.n, &by_column, &starts,
+                          &own, &at_least, &level, &on_at_least, &j.first, &j.last))
+        return NULL;
+    j.scores = scores.buf, j.own = own.buf, j.starts = starts.buf, j.at_least = at_least.buf;
+    j.level = level.buf, j.on_at_least = on_at_least.buf;
+    for (long l = j.first; l < j.last; l++) {
+        long end = l + WIDE < j.last ? l + WIDE : j.last, size = j.starts[end] - j.starts[l] + WIDE;
+        most = size > most ? size : most;
+    }
+    long *reached = malloc(sizeof(long) * most);
+    void *spare = malloc(sizeof(double) * (most > WIDE * TALL ? most : WIDE * TALL));
+    if (reached && spare) {
+        Py_BEGIN_ALLOW_THREADS
+        if (by_column) bytes == 4 ? float_columns(&j, reached, spare) : double_columns(&j, reached, spare);
+        else bytes == 4 ? float_rows(&j, reached, spare) : double_rows(&j, reached, spare);
+        Py_END_ALLOW_THREADS
+    }
+    int failed = !reached || !spare;
+    free(reached), free(spare);
+    Py_buffer *all[] = {&scores, &starts, &own, &at_least, &level, &on_at_least};
+    for (int i = 0; i < 6; i++) PyBuffer_Release(all[i]);
+    if (failed) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"gather", gather, METH_VARARGS, "The scores of sparse entries, by row or by column."},
+    {"rank", rank, METH_VARARGS, "The ranks of some scores of each line among all of it."},
+    {NULL, NULL, 0, NULL}};
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_count", "Ranks by counting.", -1, methods};
+PyMODINIT_FUNC PyInit__count(void) { return PyModule_Create(&module); }

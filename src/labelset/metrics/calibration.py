@@ -1,0 +1,136 @@
+"""Are the probabilities true? Calibration errors over bins, and the two proper scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from labelset import check
+from labelset.catalog import hyper
+from labelset.labels import Labels
+from labelset.metrics._base import Metric, Result
+from labelset.metrics._reliability import Reliability, bin_sums, mass_bin_sums
+from labelset.metrics._stream import Kept, State
+
+__all__ = ["ACE", "ECE", "MCE", "NLL", "Brier"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Binned(Metric):
+    """The gaps between mean probability and observed frequency in bins of probability."""
+
+    bins: int = hyper(15, "how many bins")
+    binning: str = hyper("width", "`width`: equal steps of probability; `mass`: equal numbers")
+    average: str = hyper("pooled", "`pooled` over all entries, or the mean over each `class`")
+
+    takes = "probabilities"
+    higher_is_better = False
+    best = torch.nan
+    examples = ({}, {"average": "class"}, {"binning": "mass", "bins": 4})
+    gap: ClassVar[str]
+    """The method of `Reliability` that makes one number of the bins."""
+
+    def __post_init__(self) -> None:
+        check.whole("bins", self.bins, low=1)
+        check.one_of("binning", self.binning, ("width", "mass"))
+        check.one_of("average", self.average, ("pooled", "class"))
+
+    def state(self, given: Tensor, labels: Labels) -> State:
+        if self.binning == "mass":
+            return {"kept": Kept(given, labels)}
+        return {"sums": bin_sums(given, labels, self.bins, self.average == "class")}
+
+    def result(self, state: State) -> Result:
+        per_label = self.average == "class"
+        if "kept" in state:
+            given, labels = state["kept"].together()
+            sums = mass_bin_sums(given, labels, self.bins, per_label)
+        else:
+            sums = state["sums"]
+        if not bool(sums[0].any()):
+            raise ValueError("not defined: no label is known")
+        left_out = int((sums[0].sum(-1) == 0).sum()) if per_label else 0
+        return Result(float(getattr(Reliability.of_sums(sums), self.gap)()), left_out=left_out)
+
+
+class ACE(_Binned):
+    """Average calibration error: the mean gap over the bins that are not empty.
+
+    15 bins of equal width, pooled over all entries, unless told otherwise (the SPA paper does not
+    say; this is the usual choice). Classes of which nothing is known are left out.
+
+    >>> ACE()([[0.25, 0.75]], [[0, 1]])
+    0.25
+    """
+
+    name = "ace"
+    gap = "ace"
+
+
+class MCE(_Binned):
+    """Maximum calibration error: the largest gap of a bin that is not empty."""
+
+    name = "mce"
+    gap = "mce"
+
+
+class ECE(_Binned):
+    """Expected calibration error: the mean gap, bins weighted by how many entries they hold."""
+
+    name = "ece"
+    gap = "ece"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _EntryMean(Metric):
+    """The mean over known entries of a value of each."""
+
+    takes = "probabilities"
+    higher_is_better = False
+    best = 0.0
+
+    def entries(self, p: Tensor, y: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def state(self, given: Tensor, labels: Labels) -> State:
+        y = labels.dense(torch.float64)
+        known = ~y.isnan()
+        values = self.entries(given.double()[known], y[known])
+        return {"sum": values.sum(), "entries": known.sum()}
+
+    def result(self, state: State) -> Result:
+        if not int(state["entries"]):
+            raise ValueError("not defined: no label is known")
+        return Result(float(state["sum"] / state["entries"]))
+
+
+class Brier(_EntryMean):
+    """Brier score: the mean of (p - y)^2 over known entries.
+
+    >>> Brier()([[0.5, 1.0]], [[1, 1]])
+    0.125
+    """
+
+    name = "brier"
+
+    def entries(self, p: Tensor, y: Tensor) -> Tensor:
+        return (p - y).square()
+
+
+class NLL(_EntryMean):
+    """Log loss: the mean of -y log p - (1 - y) log(1 - p) over known entries.
+
+    A label that is on where the probability is 0 makes it infinite, and that is what it says.
+
+    >>> round(NLL()([[0.5, 1.0]], [[1, 1]]), 4)
+    0.3466
+    """
+
+    name = "nll"
+
+    def entries(self, p: Tensor, y: Tensor) -> Tensor:
+        on, off = torch.special.xlogy(y, p), torch.special.xlog1py(1 - y, -p)
+        return torch.neg(on + off)

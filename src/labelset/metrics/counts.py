@@ -1,0 +1,224 @@
+"""Metrics of label sets: F1 under every average, precision, recall, Hamming, subset accuracy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from labelset import check
+from labelset.catalog import hyper
+from labelset.labels import Labels
+from labelset.metrics._base import Metric, Result, RowMean, mean_of_defined, ratio
+from labelset.metrics._confusion import confusion, known_counts
+from labelset.metrics._stream import State
+
+__all__ = ["CF1", "OF1", "F1Macro", "F1Micro", "F1Samples", "F1Weighted", "Hamming", "Precision"]
+__all__ += ["Recall", "SubsetAccuracy"]
+
+
+def f_score(counts: Tensor, beta: float, zero_division: float) -> Tensor:
+    """(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp); `zero_division` where nothing is on or said."""
+    tp, fp, fn = counts.double()
+    top = (1 + beta**2) * tp
+    return ratio(top, top + beta**2 * fn + fp, zero_division)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _F(Metric):
+    """F-beta of label sets."""
+
+    beta: float = hyper(1.0, "how many times more recall counts than precision")
+    zero_division: float = hyper(0.0, "the value where nothing is on and nothing predicted")
+
+    takes = "label sets"
+    examples = ({}, {"beta": 2.0}, {"zero_division": 1.0})
+
+    def __post_init__(self) -> None:
+        check.number("beta", self.beta, low=0.0, open_low=True)
+        check.number("zero_division", self.zero_division, low=0.0, high=1.0)
+
+    def state(self, given: Labels, labels: Labels) -> State:
+        known = known_counts(labels, by_class=True)
+        return {"counts": confusion(given, labels, by_class=True), "known": known}
+
+    def each(self, state: State) -> Tensor:
+        """The F of every class, NaN where nothing is known of it."""
+        f = f_score(state["counts"], self.beta, self.zero_division)
+        return torch.where(state["known"] > 0, f, torch.nan)
+
+
+class F1Micro(_F):
+    """F1 of all entries together: 2 tp / (2 tp + fp + fn), summed over classes first.
+
+    The sigmoidF1 paper prints this formula under the name macro; the names here are the usual ones.
+
+    >>> F1Micro()([[1, 1, 0]], [[1, 0, 0]]).__round__(4)
+    0.6667
+    """
+
+    name = "f1-micro"
+
+    def result(self, state: State) -> Result:
+        if not bool(state["known"].any()):
+            raise ValueError("not defined: no label is known")
+        total = f_score(state["counts"].sum(1), self.beta, self.zero_division)
+        return Result(float(total), self.each(state))
+
+
+class OF1(F1Micro):
+    """Overall F1 of the missing-labels papers: the micro F1."""
+
+    name = "of1"
+
+
+class F1Macro(_F):
+    """The mean over classes of each class's F1; classes of which nothing is known are left out.
+
+    >>> F1Macro()([[1, 1, 0]], [[1, 0, 0]]).__round__(4)
+    0.3333
+    """
+
+    name = "f1-macro"
+
+    def result(self, state: State) -> Result:
+        return mean_of_defined(self.each(state), "no label is known")
+
+
+class CF1(F1Macro):
+    """Per-class F1 of the missing-labels papers: the mean of the classes' F1, the macro F1.
+
+    Not the harmonic mean of mean precision and mean recall, which some programs report.
+    """
+
+    name = "cf1"
+
+
+class F1Weighted(_F):
+    """The mean over classes of each class's F1, weighted by how often the class is on.
+
+    >>> F1Weighted()([[1, 1, 0]], [[1, 0, 0]])
+    1.0
+    """
+
+    name = "f1-weighted"
+
+    def result(self, state: State) -> Result:
+        tp, _, fn = state["counts"]
+        each = self.each(state)
+        if bool(each.isnan().all()):
+            raise ValueError("not defined: no label is known")
+        value = ratio(((tp + fn) * each.nan_to_num(0.0)).sum(), (tp + fn).sum(), self.zero_division)
+        return Result(float(value), each, int(each.isnan().sum()))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class F1Samples(RowMean):
+    """The mean over rows of each row's F1; rows of which nothing is known are left out.
+
+    >>> F1Samples()([[1, 1, 0]], [[1, 0, 0]]).__round__(4)
+    0.6667
+    """
+
+    beta: float = hyper(1.0, "how many times more recall counts than precision")
+    zero_division: float = hyper(0.0, "the value of a row with nothing on and nothing predicted")
+
+    name = "f1-samples"
+    takes = "label sets"
+    why_undefined = "no label is known"
+    examples = ({}, {"beta": 2.0}, {"zero_division": 1.0})
+
+    def __post_init__(self) -> None:
+        check.number("beta", self.beta, low=0.0, open_low=True)
+        check.number("zero_division", self.zero_division, low=0.0, high=1.0)
+
+    def rows(self, given: Labels, labels: Labels) -> Tensor:
+        f = f_score(confusion(given, labels, by_class=False), self.beta, self.zero_division)
+        return torch.where(known_counts(labels, by_class=False) > 0, f, torch.nan)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Share(Metric):
+    """True positives over what was predicted, or over what is on."""
+
+    average: str = hyper("micro", "`micro`, all entries together, or `macro`, the mean of classes")
+    zero_division: float = hyper(0.0, "the value where there is nothing to divide by")
+
+    takes = "label sets"
+    examples = ({}, {"average": "macro"})
+    other: ClassVar[int]
+    """Which row of the counts is added to the true positives: 1 predicted, 2 on."""
+
+    def __post_init__(self) -> None:
+        check.one_of("average", self.average, ("micro", "macro"))
+        check.number("zero_division", self.zero_division, low=0.0, high=1.0)
+
+    def state(self, given: Labels, labels: Labels) -> State:
+        known = known_counts(labels, by_class=True)
+        return {"counts": confusion(given, labels, by_class=True), "known": known}
+
+    def result(self, state: State) -> Result:
+        counts, known = state["counts"], state["known"] > 0
+        if not bool(known.any()):
+            raise ValueError("not defined: no label is known")
+        share = ratio(counts[0], counts[0] + counts[self.other], self.zero_division)
+        each = torch.where(known, share, torch.nan)
+        if self.average == "macro":
+            return mean_of_defined(each, "no label is known")
+        total = counts.sum(1)
+        value = ratio(total[0], total[0] + total[self.other], self.zero_division)
+        return Result(float(value), each)
+
+
+class Precision(_Share):
+    """How many of the labels predicted are on."""
+
+    name = "precision"
+    other = 1
+
+
+class Recall(_Share):
+    """How many of the labels that are on are predicted."""
+
+    name = "recall"
+    other = 2
+
+
+class Hamming(Metric):
+    """Hamming loss: the share of known entries that are wrong.
+
+    >>> Hamming()([[1, 1, 0, 0]], [[1, 0, 0, 0]])
+    0.25
+    """
+
+    name = "hamming"
+    takes = "label sets"
+    higher_is_better = False
+    best = 0.0
+
+    def state(self, given: Labels, labels: Labels) -> State:
+        wrong = confusion(given, labels, by_class=False)[1:].sum()
+        return {"wrong": wrong, "known": known_counts(labels, by_class=False).sum()}
+
+    def result(self, state: State) -> Result:
+        if not int(state["known"]):
+            raise ValueError("not defined: no label is known")
+        return Result(float(state["wrong"] / state["known"]))
+
+
+class SubsetAccuracy(RowMean):
+    """The share of rows whose known labels are all right; rows without any are left out.
+
+    >>> SubsetAccuracy()([[1, 1], [0, 1]], [[1, 0], [0, 1]])
+    0.5
+    """
+
+    name = "subset-accuracy"
+    takes = "label sets"
+    why_undefined = "no label is known"
+
+    def rows(self, given: Labels, labels: Labels) -> Tensor:
+        right = (confusion(given, labels, by_class=False)[1:].sum(0) == 0).double()
+        return torch.where(known_counts(labels, by_class=False) > 0, right, torch.nan)

@@ -1,0 +1,131 @@
+"""How well the labels that are on are ranked above those that are off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labelset.catalog import hyper
+from labelset.labels import Labels
+from labelset.metrics._base import Metric, Result, RowMean, mean_of_defined, ratio
+from labelset.metrics._confusion import known_counts
+from labelset.metrics._ranks import Ranks, ranks
+from labelset.metrics._stream import Kept, State
+
+__all__ = ["Coverage", "MAPClass", "MAPSample", "RankingLoss"]
+
+
+def average_precision(found: Ranks, interpolated: bool = False) -> Tensor:
+    """(lines,): the mean over labels that are on of the precision at their scores.
+
+    Equal scores count together, as in scikit-learn. Interpolated: at each recall the best
+    precision at that recall or a higher one (the VOC devkit's area). NaN where no label is on.
+    """
+    precision = ratio(found.on_at_least, found.at_least)
+    if interpolated:
+        precision = _best_so_far(precision, found)
+    return ratio(found.sums(precision), found.on)
+
+
+def _best_so_far(precision: Tensor, found: Ranks) -> Tensor:
+    """For each entry the largest precision of an entry of its line with no higher score."""
+    # entries rise in score within a line; adding 2 per line makes one running maximum serve all
+    shifted = precision + 2.0 * found.line
+    return shifted.cummax(0).values - 2.0 * found.line if len(precision) else precision
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MAPClass(Metric):
+    """Mean over classes of the average precision of each class's ranking of the rows.
+
+    Plain average precision with ties grouped as scikit-learn does; classes without a positive are
+    left out and counted. `interpolated` is the VOC devkit's variant, sigmoidF1's (13).
+
+    >>> MAPClass()([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9]], [[1, 0], [0, 1], [1, 1]]).__round__(4)
+    0.9167
+    """
+
+    interpolated: bool = hyper(False, "at each recall the best precision at no lower recall")
+
+    name = "map@class"
+    takes = "scores"
+    examples = ({}, {"interpolated": True})
+
+    def state(self, given: Tensor, labels: Labels) -> State:
+        return {"kept": Kept(given, labels)}
+
+    def result(self, state: State) -> Result:
+        given, labels = state["kept"].together()
+        found = ranks(given, labels, by_class=True)
+        each = average_precision(found, self.interpolated)
+        return mean_of_defined(each, "no class has a row in which it is on")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MAPSample(RowMean):
+    """Mean over rows of the average precision of each row's ranking of the labels.
+
+    Rows without a label that is on are left out and counted. The same as label ranking average
+    precision where every row has one.
+
+    >>> MAPSample()([[0.9, 0.1, 0.5]], [[1, 1, 0]]).__round__(4)
+    0.8333
+    """
+
+    interpolated: bool = hyper(False, "at each recall the best precision at no lower recall")
+
+    name = "map@sample"
+    takes = "scores"
+    examples = ({}, {"interpolated": True})
+
+    def rows(self, given: Tensor, labels: Labels) -> Tensor:
+        return average_precision(ranks(given, labels), self.interpolated)
+
+
+class Coverage(RowMean):
+    """How far down a row's ranking one must go to meet every label that is on, on average.
+
+    Equal scores count as met together, the whole group; rows with nothing on count 0, as in
+    scikit-learn's coverage_error. Rows of which nothing is known are left out.
+
+    >>> Coverage()([[0.9, 0.1, 0.5]], [[1, 0, 1]])
+    2.0
+    """
+
+    name = "coverage"
+    takes = "scores"
+    higher_is_better = False
+    best = torch.nan
+    why_undefined = "no label is known"
+
+    def rows(self, given: Tensor, labels: Labels) -> Tensor:
+        found = ranks(given, labels)
+        deepest = torch.zeros(len(labels), dtype=torch.int64, device=given.device)
+        depth = deepest.scatter_reduce(0, found.line, found.at_least, "amax").double()
+        return torch.where(known_counts(labels, by_class=False) > 0, depth, torch.nan)
+
+
+class RankingLoss(RowMean):
+    """The share of pairs (a label on, a label off) in the wrong order, per row, on average.
+
+    A tie is in the wrong order; rows that have no such pair count 0, as in scikit-learn's
+    label_ranking_loss. Rows of which nothing is known are left out.
+
+    >>> RankingLoss()([[0.9, 0.1, 0.5]], [[1, 1, 0]])
+    0.5
+    """
+
+    name = "ranking-loss"
+    takes = "scores"
+    higher_is_better = False
+    best = 0.0
+    why_undefined = "no label is known"
+
+    def rows(self, given: Tensor, labels: Labels) -> Tensor:
+        found = ranks(given, labels)
+        wrong = found.sums((found.at_least - found.on_at_least).double())
+        known = known_counts(labels, by_class=False)
+        share = ratio(wrong, found.on * (known - found.on), 0.0)
+        return torch.where(known > 0, share, torch.nan)
