@@ -1,0 +1,42 @@
+"""The command line: one file per verb."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import labelset
+from labelset.cli import _list, _verify
+from labelset.proofs import ProofFailed
+
+__all__ = ["main"]
+
+VERBS = (_list, _verify)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; bad input prints one line and gives exit status 2."""
+    args = _parser().parse_args(argv)
+    try:
+        status: int | None = args.run(args)
+    except BrokenPipeError:
+        return 0
+    except (ValueError, TypeError, ImportError, OSError, ProofFailed) as error:
+        print(f"labelset: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("labelset: stopped", file=sys.stderr)
+        return 130
+    return status or 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="labelset", description="Everything after the encoder in multi-label learning."
+    )
+    parser.add_argument("--version", action="version", version=f"labelset {labelset.__version__}")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    for verb in VERBS:
+        verb.add(verbs)
+    return parser
