@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -39,14 +40,17 @@ def matrix(given: Any, what: str = "scores") -> Tensor:
 def probabilities(given: Any, known: Tensor | None = None) -> Tensor:
     """The same, every known entry a number in [0, 1]; the first bad one is named."""
     p = matrix(given, "probabilities")
-    _refuse(~((p >= 0) & (p <= 1)), p, known, "probabilities must lie in [0, 1]")
+    low, high = _ends(p)
+    if not (low >= 0 and high <= 1):
+        _refuse(~((p >= 0) & (p <= 1)), p, known, "probabilities must lie in [0, 1]")
     return p
 
 
 def scores(given: Any, known: Tensor | None = None) -> Tensor:
     """The same, no known entry NaN."""
     v = matrix(given)
-    _refuse(v.isnan(), v, known, "scores must be numbers")
+    if math.isnan(_ends(v)[0]):
+        _refuse(v.isnan(), v, known, "scores must be numbers")
     return v
 
 
@@ -103,6 +107,14 @@ def _same_place(given: Any, labels: Labels, what: str) -> None:
             f"{what} are on {given.device}, labels on {labels.device}; "
             f"move the labels with labels.to({str(given.device)!r})"
         )
+
+
+def _ends(t: Tensor) -> tuple[float, float]:
+    """The smallest and the largest entry, in one quick pass; NaN if one is NaN, 0 if none is."""
+    if not t.numel():
+        return 0.0, 0.0
+    low, high = t.aminmax()
+    return float(low), float(high)
 
 
 def _refuse(bad: Tensor, t: Tensor, known: Tensor | None, wanted: str) -> None:
