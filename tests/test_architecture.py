@@ -49,7 +49,7 @@ def test_modules_stay_small(path):
 
 
 def test_importing_the_core_needs_only_torch_and_numpy():
-    heavy = "scipy sklearn pandas matplotlib transformers hypothesis pytest highspy safetensors"
+    heavy = "scipy sklearn pandas matplotlib transformers hypothesis pytest highspy"
     code = (
         "import sys, torch, numpy; before = set(sys.modules); import labelset; "
         "labelset.losses.names(); import labelset.cli; "

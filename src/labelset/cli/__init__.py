@@ -7,12 +7,24 @@ import sys
 from collections.abc import Sequence
 
 import labelset
-from labelset.cli import _list, _verify
+from labelset.cli import (
+    _calibrate,
+    _decide,
+    _doctor,
+    _evaluate,
+    _list,
+    _pack,
+    _predict,
+    _query,
+    _verify,
+)
+from labelset.losses import NoLink
 from labelset.proofs import ProofFailed
+from labelset.retrieve import QueryError
 
 __all__ = ["main"]
 
-VERBS = (_list, _verify)
+VERBS = (_pack, _evaluate, _calibrate, _decide, _predict, _query, _doctor, _verify, _list)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,8 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int | None = args.run(args)
     except BrokenPipeError:
         return 0
-    except (ValueError, TypeError, ImportError, OSError, ProofFailed) as error:
-        print(f"labelset: {' '.join(str(error).split())}", file=sys.stderr)
+    except (ValueError, TypeError, ImportError, OSError, NoLink, ProofFailed) as error:
+        problem = error.problem if isinstance(error, QueryError) else str(error)
+        print(f"labelset: {' '.join(problem.split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("labelset: stopped", file=sys.stderr)

@@ -31,14 +31,13 @@ def bar() -> Callable[[int, int], None]:
     return show
 
 
-def table(rows: list[list[str]], left: int = 1) -> str:
-    """Columns of text; the first `left` are flushed left, the others right. Row 0 is the head."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
+def table(rows: list[list[str]], left: tuple[int, ...] = (0,)) -> str:
+    """Columns of text, those in `left` flushed left, the others right. Row 0 is the head."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
         "  ".join(
-            c.ljust(w) if i < left else c.rjust(w)
-            for i, (c, w) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
-    ]
-    return "\n".join(lines)
+    )

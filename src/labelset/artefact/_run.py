@@ -1,0 +1,208 @@
+"""Run: everything that later steps need of a trained model, and its place on disk."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelset import _given, calibrate, decide, heads
+from labelset.artefact._atomic import write_bytes
+from labelset.artefact._parts import read_part, write_part
+from labelset.calibrate import ProbMap
+from labelset.decide import Rule
+from labelset.heads import Head
+from labelset.labels import Labels
+from labelset.losses import Loss, NoLink
+from labelset.losses._described import describe_loss, read_loss
+
+__all__ = ["Part", "Run"]
+
+FORMAT = 1
+MODEL, HEAD = "model.json", "head.safetensors"
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of one split: their labels, and their scores where there are any."""
+
+    labels: Labels
+    scores: Tensor | None = None
+    ids: list[str] | None = None
+    """What to call the rows; their numbers where it is None."""
+
+    def __post_init__(self) -> None:
+        labels = Labels.from_dense(self.labels)
+        object.__setattr__(self, "labels", labels)
+        if self.scores is not None:
+            scores, _ = _given.paired_scores(self.scores, labels)
+            object.__setattr__(self, "scores", scores)
+        if self.ids is not None and len(self.ids) != len(labels):
+            raise ValueError(f"got {len(self.ids)} ids for {len(labels)} rows")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def id(self, row: int) -> str:
+        """What to call a row."""
+        return str(row) if self.ids is None else self.ids[row]
+
+
+@dataclass
+class Run:
+    """Scores of a trained model with all that turns them into decisions.
+
+    A folder holds `model.json`, a `.npz` file per split, and the head where there is one. The
+    encoder never runs again: every later step reads the scores.
+
+    >>> import tempfile, torch
+    >>> part = Part([[1, 0], [0, 1]], [[2.0, -1.0], [0.5, 3.0]])
+    >>> run = Run(names=["fork", "knife"], loss="spa", parts={"valid": part})
+    >>> run.predict(part.scores).dense()
+    tensor([[1., 0.],
+            [0., 1.]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run.save(folder)
+    ...     Run.open(folder).names
+    ['fork', 'knife']
+    """
+
+    names: list[str]
+    parts: dict[str, Part] = field(default_factory=dict)
+    loss: Any = None
+    """The loss that the scores were trained with, or its name; None where that is not known."""
+    map: ProbMap | None = None
+    rule: Rule | None = None
+    head: Head | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    """Anything else worth knowing, as JSON."""
+
+    def __post_init__(self) -> None:
+        self.names = _names(self.names)
+        self.loss: Loss | None = read_loss(self.loss)
+        self.parts = {
+            name: part if isinstance(part, Part) else Part(*part)
+            for name, part in self.parts.items()
+        }
+        for name, part in self.parts.items():
+            if name not in SPLITS:
+                raise ValueError(f"parts are called {', '.join(SPLITS)}, got {name!r}")
+            if part.labels.n != len(self.names):
+                raise ValueError(f"{name} has {part.labels.n} labels, names {len(self.names)}")
+        if self.head is not None and len(self.head.matrix()[0]) != len(self.names):
+            raise ValueError(f"the head does not have {len(self.names)} labels")
+
+    # ---- from scores to decisions ---------------------------------------------------------------
+
+    def probabilities(self, scores: Any) -> Tensor:
+        """By the fitted map; else by the loss's own link; else, no loss being known, sigmoid."""
+        if self.map is not None:
+            return self.map(scores)
+        v = _given.scores(scores)
+        if self.loss is None:
+            return torch.sigmoid(v)
+        try:
+            linked: Tensor = self.loss.link(v)
+            return linked
+        except NoLink as error:
+            raise NoLink(f"{error}; on the command line: labelset calibrate RUN") from None
+
+    def current_probabilities(self, scores: Any) -> Tensor:
+        """The same, with sigmoid where neither map nor link gives any: for a look at what is."""
+        try:
+            return self.probabilities(scores)
+        except NoLink:
+            return torch.sigmoid(_given.scores(scores))
+
+    def decide(self, probabilities: Any) -> Labels:
+        """By the fitted rule, or at 0.5."""
+        rule = decide.build("fixed", threshold=0.5) if self.rule is None else self.rule
+        return rule(probabilities)
+
+    def predict(self, scores: Any) -> Labels:
+        """Label sets from scores."""
+        return self.decide(self.probabilities(scores))
+
+    def scored(self, name: str) -> Part:
+        """A part that has scores; an error says which there are."""
+        part = self.parts.get(name)
+        if part is None or part.scores is None:
+            there = [key for key, part in self.parts.items() if part.scores is not None]
+            raise ValueError(
+                f"no scores of the {name} part; there are {', '.join(there) or 'none'}"
+            )
+        return part
+
+    def held_out(self, name: str = "valid") -> Part:
+        """The part to fit maps and rules on, which is never the test part."""
+        if name == "test":
+            raise ValueError(
+                "maps and rules must not be fitted on the test part, which then would no longer "
+                "tell how good they are; use valid"
+            )
+        return self.scored(name)
+
+    # ---- on disk --------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the folder; `model.json` comes last, so that what is there is whole."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, part in self.parts.items():
+            write_part(folder / f"{name}.npz", part.labels, part.scores, part.ids)
+        if self.head is not None:
+            heads.save(self.head, folder / f".{HEAD}")
+            (folder / f".{HEAD}").replace(folder / HEAD)
+        self.save_model(folder)
+
+    def save_model(self, path: str | Path) -> None:
+        """Write only `model.json`: names, loss, map and rule."""
+        held = {
+            "format": FORMAT,
+            "names": self.names,
+            "loss": describe_loss(self.loss),
+            "map": None if self.map is None else self.map.as_json(),
+            "rule": None if self.rule is None else self.rule.as_json(),
+            "parts": {name: part.scores is not None for name, part in self.parts.items()},
+            "head": self.head is not None,
+            "about": self.about,
+        }
+        content = json.dumps(held, indent=1, ensure_ascii=False)
+        write_bytes(Path(path) / MODEL, content.encode())
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """The run in a folder."""
+        folder = Path(path)
+        if not (folder / MODEL).is_file():
+            raise ValueError(f"{path}: not a run: there is no {MODEL} in it")
+        try:
+            held = json.loads((folder / MODEL).read_text(encoding="utf-8"))
+            if held["format"] != FORMAT:
+                raise ValueError(f"has format {held['format']}, this labelset reads {FORMAT}")
+            return cls(
+                names=held["names"],
+                parts={name: Part(*read_part(folder / f"{name}.npz")) for name in held["parts"]},
+                loss=held["loss"],
+                map=None if held["map"] is None else calibrate.from_json(held["map"]),
+                rule=None if held["rule"] is None else decide.from_json(held["rule"]),
+                head=heads.load(folder / HEAD) if held["head"] else None,
+                about=held["about"],
+            )
+        except (KeyError, TypeError, ValueError, OSError, AttributeError) as error:
+            raise ValueError(f"{path}: damaged run: {error!r}") from None
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    listed = [str(name) for name in names]
+    twice = [name for name, count in Counter(listed).items() if count > 1]
+    if twice:
+        raise ValueError(f"label names must differ, got {twice[0]!r} more than once")
+    return listed

@@ -1,0 +1,86 @@
+"""`labelset pack`: a run from scores that a model of one's own has given."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+from labelset.artefact import Part, Run, read_scores
+from labelset.data import read_labels
+from labelset.heads import Head
+from labelset.heads import load as load_head
+from labelset.heads.linear import Linear
+from labelset.proofs._model import read_matrix
+
+__all__ = ["add", "run"]
+
+ABOUT = """Put scores and labels of a model of your own into a RUN folder, on which the other verbs
+work: evaluate, calibrate, decide, predict, query, doctor. Scores are .npy or .npz, (rows, labels),
+before any sigmoid; labels are .npz, .npy or .jsonl[.gz]."""
+
+
+def add(verbs: Any) -> None:
+    """The verb and its options."""
+    verb = verbs.add_parser(
+        "pack",
+        help="make a RUN folder from scores of your own model",
+        description=ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verb.add_argument("out", metavar="RUN", help="the folder to make")
+    for part in ("valid", "test", "train"):
+        verb.add_argument(
+            f"--{part}", nargs=2, metavar=("SCORES", "LABELS"), help=f"{part} scores and labels"
+        )
+    verb.add_argument("--train-labels", metavar="LABELS", help="training labels without scores")
+    verb.add_argument("--loss", help="the loss that the scores were trained with, such as spa")
+    verb.add_argument("--head", help="weights of the last layer: .safetensors, .npz or .npy")
+    verb.add_argument("--names", help="a text file, one label name per line")
+    verb.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read everything, check it, and write the folder."""
+    if (Path(args.out) / "model.json").exists():
+        raise ValueError(f"{args.out}: there is a run already; choose another folder")
+    parts, names = {}, None
+    for name in ("train", "valid", "test"):
+        pair = getattr(args, name)
+        if pair:
+            scores = read_scores(pair[0])
+            labels, found, _ = read_labels(pair[1], n=scores.shape[1])
+            parts[name], names = Part(labels, scores), names or found
+    if args.train_labels:
+        labels, found, _ = read_labels(args.train_labels)
+        parts["train"], names = Part(labels), names or found
+    if not parts:
+        raise ValueError("nothing to pack: give --valid SCORES LABELS, or --test, or --train")
+    n = next(iter(parts.values())).labels.n
+    if args.names:
+        names = Path(args.names).read_text(encoding="utf-8").splitlines()
+    head = None if args.head is None else _head(args.head)
+    made = Run(names=names or [str(i) for i in range(n)], parts=parts, loss=args.loss, head=head)
+    made.save(args.out)
+    rows = ", ".join(f"{name} {len(part):,} rows" for name, part in parts.items())
+    print(f"{args.out}: {n:,} labels; {rows}")
+
+
+def _head(path: str) -> Head:
+    """A head that `labelset.heads.save` wrote, or a linear one with the matrix in the file."""
+    try:
+        return load_head(path)
+    except (ValueError, OSError, SafetensorError):
+        pass  # not one of ours: any file with a matrix will do
+    weight, bias = (None if t is None else torch.as_tensor(t) for t in read_matrix(path))
+    assert weight is not None
+    n, d = weight.shape
+    head = Linear(features=d, labels=n, bias=bias is not None).to(weight.dtype)
+    with torch.no_grad():
+        head.classifier.weight.copy_(weight)
+        if bias is not None:
+            head.classifier.bias.copy_(bias)
+    return head
