@@ -205,7 +205,7 @@ class Hamming(Metric):
     def result(self, state: State) -> Result:
         if not int(state["known"]):
             raise ValueError("not defined: no label is known")
-        return Result(float(state["wrong"] / state["known"]))
+        return Result(int(state["wrong"]) / int(state["known"]))
 
 
 class SubsetAccuracy(RowMean):
