@@ -1,9 +1,19 @@
 """Everything after the encoder in multi-label learning."""
 
-from labelset import decide, heads, losses, metrics, retrieve
+from labelset import calibrate, decide, heads, losses, metrics, retrieve
 from labelset.labels import Labels
 from labelset.losses import NoLink
 from labelset.proofs import verify
 
-__all__ = ["Labels", "NoLink", "decide", "heads", "losses", "metrics", "retrieve", "verify"]
+__all__ = [
+    "Labels",
+    "NoLink",
+    "calibrate",
+    "decide",
+    "heads",
+    "losses",
+    "metrics",
+    "retrieve",
+    "verify",
+]
 __version__ = "0.1.0"

@@ -25,6 +25,7 @@ except ImportError:  # no compiler where this was installed: torch does it, some
 
 __all__ = ["Ranks", "ranks"]
 
+SMALL = 2**18  # scores below which threads cost more than they bring
 CELLS = 2**22  # scores that the torch path searches at a time
 
 
@@ -86,6 +87,9 @@ def _counted(v: Tensor, y: Labels, starts: Tensor, line: Tensor, by_class: bool)
     parts = (torch.empty_like(line), torch.zeros_like(line), torch.empty_like(line))
     lines = [by_class, *(t.numpy() for t in (starts, own, *parts))]
     threads = torch.get_num_threads()
+    if threads == 1 or v.numel() < SMALL:
+        _count.rank(*(scores + lines + [0, len(starts) - 1]))
+        return parts
     cuts = np.linspace(0, len(starts) - 1, 4 * threads + 1).astype(int).tolist()
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(lambda job: _count.rank(*(scores + lines + list(job))), pairwise(cuts)))

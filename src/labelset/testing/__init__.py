@@ -1,4 +1,4 @@
-"""The laws that losses and heads are held to, those of labelset and your own.
+"""The laws that losses, heads, maps, rules and metrics are held to, and that your own can be.
 
 >>> import labelset as ls
 >>> check_loss(ls.losses.build("mse"), laws=["gradient", "unknown", "link"])
@@ -7,17 +7,20 @@
 from labelset.testing._cases import LawBroken
 from labelset.testing._head_laws import HEAD_LAWS, check_head
 from labelset.testing._loss_laws import LOSS_LAWS, check_loss
+from labelset.testing._map_laws import MAP_LAWS, check_map
 from labelset.testing._metric_laws import METRIC_LAWS, check_metric
 from labelset.testing._rule_laws import RULE_LAWS, check_rule
 
 __all__ = [
     "HEAD_LAWS",
     "LOSS_LAWS",
+    "MAP_LAWS",
     "METRIC_LAWS",
     "RULE_LAWS",
     "LawBroken",
     "check_head",
     "check_loss",
+    "check_map",
     "check_metric",
     "check_rule",
 ]

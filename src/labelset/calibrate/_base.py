@@ -1,0 +1,170 @@
+"""ProbMap: scores to probabilities, with what was learnt and how much it helped."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from labelset import _given, check
+from labelset._fitted import Fitted
+from labelset.calibrate._quality import Quality, ace, fold_numbers
+from labelset.calibrate._start import linked, log_odds, telling_log_odds
+from labelset.catalog import hyper
+from labelset.losses._described import describe_loss, read_loss
+
+__all__ = ["ProbMap", "answers"]
+
+FAR = 1e200  # stands for an infinite score
+LARGEST = 1e100  # scores beyond it are refused: their squares must not overflow
+
+
+@dataclass(kw_only=True, eq=False)
+class ProbMap(Fitted, ABC):
+    """Probabilities p = f(u), u being the log-odds that the scores v mean by their loss.
+
+    u = logit(link(v)), continued in steps of v where the link is 0 or 1 for a range of scores
+    (`asl` below its margin); u = v where the loss has no link or none is given. Subclasses give
+    `_learn` and `_map`, both in float64.
+    """
+
+    loss: Any = hyper(None, "the loss of the scores, or its name; None: they are log-odds")
+
+    rises: ClassVar[bool] = True
+    """A claim, held to by the laws: a higher score never means a lower probability."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.loss = read_loss(self.loss)
+        self.quality: Quality | None = None
+
+    def fit(self, scores: Any, labels: Any, *, folds: int = 5, seed: int = 0) -> Self:
+        """Learn from (rows, labels) scores and their labels, soft ones included.
+
+        Unknown entries are left out, whatever their scores. `quality` then says what the map does
+        for rows that it has not seen, by cross-validation over `folds` parts of the rows, drawn
+        with `seed`; `folds=0` leaves that out.
+        """
+        v, given = _given.paired_scores(scores, labels)
+        if check.whole("folds", folds) == 1:
+            raise ValueError("folds must be 0 (no cross-validation) or at least 2, got 1")
+        y = given.dense(torch.float64)
+        v = torch.where(y.isnan(), 0.0, v.double())
+        _refuse_endless(v)
+        learnt = {}
+        if self.needs_fit:
+            _refuse_one_sided(y)
+            learnt = self._learned(self.log_odds(v), y)
+        quality = self._cross_validate(v, y, folds, seed)
+        self.learnt, self.quality = learnt, quality
+        return self
+
+    def __call__(self, scores: Any) -> Tensor:
+        """(rows, labels) probabilities, in the floating-point type of the scores."""
+        v = _given.scores(scores)
+        return self._probabilities(v.double()).to(v.dtype)
+
+    @abstractmethod
+    def _learn(self, u: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """What (rows, labels) log-odds and labels teach; unknown labels are NaN, their u is 0."""
+
+    @abstractmethod
+    def _map(self, u: Tensor) -> Tensor:
+        """Probabilities of (rows, labels) log-odds, which are never NaN."""
+
+    # ---- before calibration ---------------------------------------------------------------------
+
+    def log_odds(self, v: Tensor) -> Tensor:
+        """u: the log-odds that calibration starts from."""
+        return telling_log_odds(self.loss, v) if linked(self.loss) else v
+
+    def before(self, v: Tensor) -> Tensor:
+        """The probabilities without calibration: the link of the loss, else the sigmoid."""
+        return torch.sigmoid(log_odds(self.loss, v) if linked(self.loss) else v)
+
+    # ---- learning -------------------------------------------------------------------------------
+
+    def _learned(self, u: Tensor, y: Tensor) -> dict[str, Tensor]:
+        return {name: t.cpu() for name, t in self._learn(u, y).items()}
+
+    def _probabilities(self, v: Tensor) -> Tensor:
+        u = self.log_odds(v.clamp(-FAR, FAR)).clamp(-FAR, FAR)  # so that 0 * u is a number
+        return self._map(u).clamp(0.0, 1.0)
+
+    def _cross_validate(self, v: Tensor, y: Tensor, folds: int, seed: int) -> Quality | None:
+        """None where rows are too few, or one part holds all that are on (or off)."""
+        folds = min(folds, len(y))
+        if folds < 2 or not bool((~y.isnan()).any()):
+            return None
+        after = self._out_of_fold(v, y, fold_numbers(len(y), folds, seed).to(v.device))
+        if after is None:
+            return None
+        return Quality(ace(self.before(v), y), ace(after, y), folds if self.needs_fit else 0)
+
+    def _out_of_fold(self, v: Tensor, y: Tensor, part: Tensor) -> Tensor | None:
+        """The probability of each row from a map that was fitted without its part."""
+        if not self.needs_fit:
+            return self._probabilities(v)
+        u, after, other = self.log_odds(v), torch.empty_like(v), copy.copy(self)
+        for held_out in range(int(part.max()) + 1):
+            rest = part != held_out
+            if min(answers(y[rest]).sum(1).tolist()) <= 0:
+                return None
+            other.learnt = self._learned(u[rest], y[rest])
+            after[~rest] = other._probabilities(v[~rest])
+        return after
+
+    # ---- JSON -----------------------------------------------------------------------------------
+
+    def as_json(self) -> dict[str, Any]:
+        """All there is, its name in the catalogue included, for `from_json`."""
+        from labelset.calibrate import catalog
+
+        saved = super().as_json()
+        settings = saved["settings"] | {"loss": describe_loss(self.loss)}
+        quality = None if self.quality is None else asdict(self.quality)
+        name = catalog.name_of(type(self))
+        return {"name": name, **saved, "settings": settings, "quality": quality}
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any]) -> Self:
+        """The map that `as_json` described."""
+        made = super().from_json(saved)
+        quality = saved.get("quality")
+        made.quality = None if quality is None else Quality(**quality)
+        return made
+
+
+def answers(y: Tensor) -> Tensor:
+    """(2, labels): how much each label was on, and how much off, where it is known.
+
+    >>> answers(torch.tensor([[1.0, 0.25], [0.0, torch.nan]]))
+    tensor([[1.0000, 0.2500],
+            [1.0000, 0.7500]])
+    """
+    return torch.stack([y.nansum(0), (1 - y).nansum(0)])
+
+
+def _refuse_one_sided(y: Tensor) -> None:
+    on, off = answers(y).sum(1).tolist()
+    if on + off == 0:
+        raise ValueError("no label is known, so that there is nothing to fit; give known labels")
+    if on == 0 or off == 0:
+        raise ValueError(
+            f"a map is fitted to labels of which some are on and some are off, got none that is "
+            f"{'on' if on == 0 else 'off'} among {on + off:g} known; give rows of both kinds"
+        )
+
+
+def _refuse_endless(v: Tensor) -> None:
+    bad = ~(v.abs() <= LARGEST)
+    if bool(bad.any()):
+        row, label = (int(i) for i in bad.nonzero()[0])
+        raise ValueError(
+            f"scores to fit on must be finite and below {LARGEST:g} in size, got "
+            f"{v[row, label].item():g} at row {row}, label {label}; clip them beforehand"
+        )
