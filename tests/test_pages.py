@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from labelset import metrics
 from labelset.pages import files, same_but_rounding
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +38,10 @@ def test_only_the_last_digit_may_differ():
     assert not same_but_rounding("a 1 b", "a 0.1 b")
 
 
-PAGES = ["README.md", "CONTRIBUTING.md", "docs/heads.md", "docs/verification.md"]
+PAGES = [
+    *("README.md", "CONTRIBUTING.md", "docs/heads.md", "docs/verification.md", "docs/metrics.md"),
+    *("docs/calibration.md", "docs/decisions.md", "docs/queries.md"),
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -54,3 +58,8 @@ def test_links_between_pages_lead_somewhere():
         for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_page_of_metrics_names_them_all():
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    assert [name for name in metrics.names() if f"`{name}`" not in page] == []
