@@ -12,8 +12,21 @@ import labelset
 PACKAGE = Path(labelset.__file__).parent
 # each room may import from itself and from those before it
 ORDER = [
-    *("check", "_svg", "_csr", "labels", "catalog", "_given", "_fitted", "data", "losses", "heads"),
-    *("proofs", "metrics", "calibrate", "decide", "retrieve", "artefact", "doctor"),
+    *(
+        "check",
+        "_svg",
+        "_csr",
+        "labels",
+        "catalog",
+        "_given",
+        "_fitted",
+        "_atomic",
+        "data",
+        "losses",
+        "heads",
+    ),
+    *("proofs", "metrics", "calibrate", "decide", "retrieve", "encode", "artefact", "doctor"),
+    *("train", "compare", "report"),
     *("testing", "pages", "cli", "__main__"),
 ]
 MODULES = sorted(PACKAGE.rglob("*.py"))

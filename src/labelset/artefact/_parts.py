@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labelset.artefact._atomic import write_with
+from labelset._atomic import write_with
 from labelset.labels import Labels
 
 __all__ = ["read_part", "write_part"]

@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from labelset import _given, calibrate, decide, heads
-from labelset.artefact._atomic import write_bytes
+from labelset import _given, calibrate, decide, encode, heads
+from labelset._atomic import write_bytes
 from labelset.artefact._parts import read_part, write_part
 from labelset.calibrate import ProbMap
+from labelset.data import Dataset
 from labelset.decide import Rule
+from labelset.encode import Encoder
 from labelset.heads import Head
 from labelset.labels import Labels
 from labelset.losses import Loss, NoLink
@@ -25,8 +29,10 @@ from labelset.losses._described import describe_loss, read_loss
 __all__ = ["Part", "Run"]
 
 FORMAT = 1
-MODEL, HEAD = "model.json", "head.safetensors"
+MODEL, HEAD, ENCODER = "model.json", "head.safetensors", "encoder.safetensors"
+COMPARED = "compare.json"
 SPLITS = ("train", "valid", "test")
+BLOCK = 4096  # rows that go through the head together
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,7 @@ class Run:
     map: ProbMap | None = None
     rule: Rule | None = None
     head: Head | None = None
+    encoder: Encoder | None = None
     about: dict[str, Any] = field(default_factory=dict)
     """Anything else worth knowing, as JSON."""
 
@@ -98,6 +105,19 @@ class Run:
                 raise ValueError(f"{name} has {part.labels.n} labels, names {len(self.names)}")
         if self.head is not None and len(self.head.matrix()[0]) != len(self.names):
             raise ValueError(f"the head does not have {len(self.names)} labels")
+
+    # ---- from rows to scores --------------------------------------------------------------------
+
+    def score(self, dataset: Dataset) -> Tensor:
+        """(rows, labels) scores of new rows, by the encoder and the head."""
+        if self.encoder is None or self.head is None:
+            raise ValueError(
+                "this run holds no encoder and head, only scores; give scores of the new rows"
+            )
+        with torch.no_grad():
+            features = self.encoder(dataset)
+            starts = range(0, max(len(features), 1), BLOCK)
+            return torch.cat([self.head(features[i : i + BLOCK]) for i in starts]).float()
 
     # ---- from scores to decisions ---------------------------------------------------------------
 
@@ -160,7 +180,15 @@ class Run:
         if self.head is not None:
             heads.save(self.head, folder / f".{HEAD}")
             (folder / f".{HEAD}").replace(folder / HEAD)
+        if self._keeps_encoder():
+            assert self.encoder is not None
+            state = {name: t.contiguous().cpu() for name, t in self.encoder.state().items()}
+            write_bytes(folder / ENCODER, save_tensors(state))
         self.save_model(folder)
+
+    def _keeps_encoder(self) -> bool:
+        """A module of one's own is in no file: it must be given again."""
+        return self.encoder is not None and self.encoder.name in encode.names()
 
     def save_model(self, path: str | Path) -> None:
         """Write only `model.json`: names, loss, map and rule."""
@@ -172,6 +200,7 @@ class Run:
             "rule": None if self.rule is None else self.rule.as_json(),
             "parts": {name: part.scores is not None for name, part in self.parts.items()},
             "head": self.head is not None,
+            "encoder": self.encoder.as_json() if self._keeps_encoder() else None,  # type: ignore[union-attr]
             "about": self.about,
         }
         content = json.dumps(held, indent=1, ensure_ascii=False)
@@ -181,6 +210,8 @@ class Run:
     def open(cls, path: str | Path) -> Run:
         """The run in a folder."""
         folder = Path(path)
+        if (folder / COMPARED).is_file():
+            folder = folder / "best"  # of a comparison, the run that it recommends
         if not (folder / MODEL).is_file():
             raise ValueError(f"{path}: not a run: there is no {MODEL} in it")
         try:
@@ -194,10 +225,18 @@ class Run:
                 map=None if held["map"] is None else calibrate.from_json(held["map"]),
                 rule=None if held["rule"] is None else decide.from_json(held["rule"]),
                 head=heads.load(folder / HEAD) if held["head"] else None,
+                encoder=_encoder(folder, held["encoder"]),
                 about=held["about"],
             )
         except (KeyError, TypeError, ValueError, OSError, AttributeError) as error:
             raise ValueError(f"{path}: damaged run: {error!r}") from None
+
+
+def _encoder(folder: Path, described: Any) -> Encoder | None:
+    if described is None:
+        return None
+    state = load_tensors((folder / ENCODER).read_bytes())
+    return encode.from_json(described, state)
 
 
 def _names(names: Sequence[str]) -> list[str]:

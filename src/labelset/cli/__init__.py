@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import labelset
 from labelset.cli import (
     _calibrate,
+    _compare,
+    _data,
     _decide,
     _doctor,
     _evaluate,
@@ -24,7 +26,10 @@ from labelset.retrieve import QueryError
 
 __all__ = ["main"]
 
-VERBS = (_pack, _evaluate, _calibrate, _decide, _predict, _query, _doctor, _verify, _list)
+VERBS = (
+    *(_compare, _data, _pack, _evaluate, _calibrate, _decide, _predict, _query, _doctor),
+    *(_verify, _list),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

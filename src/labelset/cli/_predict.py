@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from labelset._atomic import write_bytes
 from labelset.artefact import Run, read_scores
-from labelset.artefact._atomic import write_bytes
 from labelset.cli._terminal import writable
 
 __all__ = ["add", "run"]

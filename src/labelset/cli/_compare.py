@@ -1,0 +1,140 @@
+"""`labelset compare`: which loss, head, calibration and thresholds to use on these data."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from labelset.cli._source import add_source, loaded
+from labelset.cli._terminal import table
+from labelset.cli._training import add_training, seconds, training
+from labelset.compare import DEFAULT_LOSSES, Comparison, Plan, Task, compare, table_rows
+from labelset.compare._work import default_jobs, is_done
+from labelset.report._comparison import write_comparison
+
+__all__ = ["add", "run"]
+
+ABOUT = """Train every candidate under the same budget, judge all on the same rows, and say which to
+use. Writes RUN/results.csv (one row per loss, head, seed, split, stage and metric), summary.csv,
+report.html, and the recommended model in RUN/best; the other verbs take RUN as their model."""
+
+
+def add(verbs: Any) -> None:
+    """The verb and its options."""
+    verb = verbs.add_parser(
+        "compare",
+        help="which loss, head, calibration and thresholds to use on your data",
+        description=ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_source(verb, default="digits")
+    verb.add_argument("--out", required=True, metavar="RUN", help="the folder to write to")
+    verb.add_argument(
+        "--losses",
+        nargs="+",
+        default=list(DEFAULT_LOSSES),
+        metavar="LOSS",
+        help="names, or name:key=value,... (%(default)s)",
+    )
+    verb.add_argument("--heads", nargs="+", default=["linear"], help="linear, linear:rank=8, dft")
+    verb.add_argument("--seeds", type=int, default=3, help="how often each is trained (3)")
+    verb.add_argument("--baseline", default="bce", help="what others are compared with (bce)")
+    verb.add_argument("--optimise", default="f1-micro", metavar="METRIC", help="f1-micro")
+    verb.add_argument("--missing", type=float, help="drop this share of training positives")
+    verb.add_argument("--time-budget", metavar="TIME", help="for all training: 90s, 10m, 2h")
+    add_training(verb)
+    verb.add_argument("--jobs", type=int, help="models trained at a time (one per core)")
+    verb.add_argument("--resume", action="store_true", help="go on where a stopped one ended")
+    verb.add_argument("--force", action="store_true", help="delete what RUN holds first")
+    verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    verb.add_argument("--quiet", action="store_true", help="no progress")
+    verb.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Compare, and print the answer."""
+    jobs = args.jobs or default_jobs()
+    plan = Plan(
+        losses=tuple(args.losses),
+        heads=tuple(args.heads),
+        seeds=args.seeds,
+        baseline=args.baseline,
+        optimise=args.optimise,
+        missing=args.missing,
+        training=training(args),
+    )
+    if args.time_budget:
+        each = seconds(args.time_budget) * min(jobs, len(plan.tasks())) / len(plan.tasks())
+        plan.training["seconds"] = round(each, 3)
+    dataset = loaded(args)
+    out = Path(args.out)
+    if args.force and (out / "plan.json").is_file():
+        shutil.rmtree(out)
+    show = None if args.quiet else _Show(plan, out)
+    try:
+        found = compare(dataset, plan, out, resume=args.resume, jobs=jobs, progress=show)
+    except KeyboardInterrupt:
+        done = sum(is_done(out, task) for task in plan.tasks())
+        print(f"\nstopped with {done} of {len(plan.tasks())} models done: go on with --resume")
+        raise
+    write_comparison(found, dataset, out / "report.html")
+    if args.json:
+        print((out / "compare.json").read_text(encoding="utf-8"))
+    else:
+        _print(found)
+
+
+def _print(found: Comparison) -> None:
+    print(table(table_rows(found)))
+    print(
+        "\n+ better and - worse than the baseline: the 95% interval of the difference excludes 0."
+    )
+    print("raw: own link, threshold 0.5; tuned, calibrated: fitted on validation rows.")
+    print(f"\n{found.recommendation}\n")
+    print(f"report: {found.out / 'report.html'}\nmodel: {found.out / 'best'}")
+
+
+class _Show:
+    """Progress on standard error: a bar on a terminal, a line per model elsewhere."""
+
+    def __init__(self, plan: Plan, out: Path) -> None:
+        self.total = len(plan.tasks()) * 1.0
+        self.share = {t: 1.0 for t in plan.tasks() if is_done(out, t)}
+        self.first, self.start = sum(self.share.values()), time.perf_counter()
+        self.terminal = sys.stderr.isatty()
+        self.latest: dict[Task, str] = {}
+
+    def __call__(self, task: Task, news: dict[str, Any]) -> None:
+        self.share[task] = 1.0 if news.get("done") else min(float(news["share"]), 0.999)
+        if news.get("done"):
+            self._line(f"{task.key} seed {task.seed}: {self.latest.get(task, 'done')}")
+        else:
+            value = news.get("value")
+            shown = "" if value is None else f", {news['monitor']} {value:.4f}"
+            self.latest[task] = f"epoch {news['epoch'] + 1}, loss {news['loss']:.4f}{shown}"
+        self._bar(task)
+
+    def _line(self, text: str) -> None:
+        done = sum(share == 1.0 for share in self.share.values())
+        clear = "\r\x1b[K" if self.terminal else ""
+        print(f"{clear}[{done}/{self.total:.0f}] {text}", file=sys.stderr)
+
+    def _bar(self, task: Task) -> None:
+        if not self.terminal:
+            return
+        done = sum(self.share.values())
+        pace = (time.perf_counter() - self.start) / max(done - self.first, 1e-9)
+        left = pace * (self.total - done)
+        filled = int(30 * done / self.total)
+        bar = f"[{'#' * filled}{'.' * (30 - filled)}] {done / self.total:.0%}, {left:.0f} s left"
+        end = "" if done < self.total else "\r\x1b[K"
+        print(
+            f"\r\x1b[K{bar}  {task.key} {self.latest.get(task, '')}{end}",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
