@@ -1,6 +1,6 @@
 """Everything after the encoder in multi-label learning."""
 
-from labelset import calibrate, decide, heads, losses, metrics, retrieve
+from labelset import calibrate, data, decide, heads, losses, metrics, retrieve
 from labelset.labels import Labels
 from labelset.losses import NoLink
 from labelset.proofs import verify
@@ -9,6 +9,7 @@ __all__ = [
     "Labels",
     "NoLink",
     "calibrate",
+    "data",
     "decide",
     "heads",
     "losses",

@@ -1,0 +1,196 @@
+"""CSV files: label columns or one column with all labels; features, texts or picture names."""
+
+from __future__ import annotations
+
+import csv
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from labelset.data._columns import TRUTH, Columns, truth
+from labelset.data._description import Description
+from labelset.data._inputs import dense_features
+from labelset.data._parts import part_numbers
+from labelset.data._piece import Piece
+from labelset.data._reading import as_number, kind_of, lines, reading
+from labelset.data._vocabulary import from_names, names_in
+from labelset.labels import Labels
+
+__all__ = ["first_rows", "read", "split_names"]
+
+MISSING = {cell for cell, value in TRUTH.items() if value != value}
+
+
+@dataclass
+class Table:
+    """What is kept of one file while it is read."""
+
+    names: list[str]
+    columns: Columns
+    numbers: array[float] = field(default_factory=lambda: array("d"))
+    on: array[int] = field(default_factory=lambda: array("q"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+    lengths: list[int] = field(default_factory=list)
+    """Labels of each row, where they have columns."""
+    lines: list[int] = field(default_factory=list)
+    """Line of each row."""
+    lists: list[list[str] | None] = field(default_factory=list)
+    words: dict[str, list[str]] = field(default_factory=dict)
+
+
+def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
+    """One piece per file; labels in one column are numbered alike in all of them."""
+    tables = [_table(path, ask, role) for path in paths]
+    for path, table in zip(paths, tables, strict=True):
+        if _used(table) != _used(tables[0]):
+            with reading(path):
+                raise ValueError(f"its columns are not those of {paths[0]}")
+    named: Sequence[Labels | None] = [None] * len(tables)
+    names = None
+    if tables[0].columns.label_list is not None:
+        with reading(paths[0]):
+            given, where = names_in(ask.label_names), [t.lines for t in tables]
+            named, names = from_names([t.lists for t in tables], given, lines=where)
+    out = []
+    for path, table, labels in zip(paths, tables, named, strict=True):
+        with reading(path):
+            out.append(_piece(path, table, labels, names))
+    return out
+
+
+def _used(table: Table) -> list[list[str]]:
+    return [[table.names[at] for at in c] for c in (table.columns.features, table.columns.labels)]
+
+
+def _table(path: Path, ask: Description, role: str) -> Table:
+    with reading(path):
+        separator = ask.separator or ("\t" if kind_of(path) == "tsv" else ",")
+        reader = csv.reader(lines(path), delimiter=separator, strict=True)
+        try:
+            first = next((row for row in reader if row), None)
+            if first is None:
+                raise ValueError("is empty")
+            names = [cell.strip() for cell in first]
+            if not ask.header:
+                names = [str(at) for at in range(len(first))]
+            table = Table(names, Columns.of(names, ask, role))
+            if not ask.header:
+                _add(table, first, reader.line_num, ask)
+            for row in reader:
+                if row:
+                    _add(table, row, reader.line_num, ask)
+        except csv.Error as error:
+            hint = "; give texts this long as jsonl" if "field limit" in str(error) else ""
+            raise ValueError(f"line {reader.line_num}: {error}{hint}") from None
+        if not table.lengths:
+            raise ValueError("holds no rows")
+        return table
+
+
+def first_rows(path: Path, separator: str | None) -> tuple[list[str], list[str]]:
+    """The names of the columns and the first row below them."""
+    separator = separator or ("\t" if kind_of(path) == "tsv" else ",")
+    rows = (row for row in csv.reader(lines(path), delimiter=separator) if row)
+    return [cell.strip() for cell in next(rows, [])], next(rows, [])
+
+
+def _add(table: Table, row: list[str], line: int, ask: Description) -> None:
+    columns = table.columns
+    if len(row) != len(table.names):
+        raise ValueError(f"line {line}: expected {len(table.names)} cells, got {len(row)}")
+    cells = [row[at] for at in columns.features]
+    try:
+        if "_" in "".join(cells):
+            raise ValueError
+        table.numbers.extend(list(map(float, cells)))
+    except ValueError:  # something is missing or no number: look at each
+        table.numbers.extend([_number(table, row, at, line) for at in columns.features])
+    table.lines.append(line)
+    _add_labels(table, [row[at] for at in columns.labels], line, ask.unknown)
+    if columns.label_list is not None:
+        table.lists.append(split_names(row[columns.label_list], ask.delimiter))
+    for what in ("text", "id", "split", "image"):
+        at = getattr(columns, what)
+        if at is not None:
+            table.words.setdefault(what, []).append(row[at])
+
+
+def _number(table: Table, row: list[str], at: int, line: int) -> float:
+    cell = row[at].strip()
+    if cell.lower() in MISSING:
+        return float("nan")
+    try:
+        return as_number(cell)
+    except ValueError:
+        name = table.names[at]
+        raise ValueError(
+            f"line {line}: column {name!r} must hold numbers, got {cell[:40]!r}; if it is no "
+            "feature, list it in ignore_columns or say what it is (label_columns, text_column, ...)"
+        ) from None
+
+
+def _add_labels(table: Table, cells: list[str], line: int, unknown: int | None) -> None:
+    count = 0
+    for at, cell in enumerate(cells):
+        if cell == "0":
+            continue
+        try:
+            value = 1.0 if cell == "1" else truth(cell, unknown)
+        except ValueError as error:
+            name = table.names[table.columns.labels[at]]
+            raise ValueError(f"line {line}: column {name!r}: {error}") from None
+        if value != 0:
+            table.on.append(at)
+            table.values.append(value)
+            count += 1
+    table.lengths.append(count)
+
+
+def split_names(cell: str, delimiter: str) -> list[str] | None:
+    """The labels of one cell; `?` alone means that nothing is known.
+
+    >>> split_names(" red | blue ", "|"), split_names("", "|"), split_names("?", "|")
+    (['red', 'blue'], [], None)
+    """
+    if cell.strip() == "?":
+        return None
+    words = cell.split() if delimiter.isspace() and delimiter != "\t" else cell.split(delimiter)
+    return [word.strip() for word in words if word.strip()]
+
+
+def _piece(path: Path, table: Table, labels: Labels | None, names: list[str] | None) -> Piece:
+    columns, words = table.columns, table.words
+    if columns.labels:
+        starts = np.concatenate([[0], np.cumsum(table.lengths)])
+        indices, values = np.asarray(table.on), np.asarray(table.values)
+        labels = Labels.from_csr(starts, indices, len(columns.labels), values)
+        names = [table.names[at] for at in columns.labels]
+    return Piece(
+        path=path,
+        rows=len(table.lengths),
+        features=_features(table) if columns.features else None,
+        labels=labels,
+        names=names,
+        texts=words.get("text"),
+        ids=words.get("id"),
+        split=part_numbers(words["split"], table.lines) if "split" in words else None,
+        files=[Path(name.strip()) for name in words["image"]] if "image" in words else None,
+        notes=columns.note(),
+    )
+
+
+def _features(table: Table) -> Tensor:
+    numbers = np.asarray(table.numbers)
+    with np.errstate(over="ignore"):
+        bad = np.isinf(numbers.astype(np.float32))
+    if bad.any():
+        row, column = divmod(int(bad.argmax()), len(table.columns.features))
+        name = table.names[table.columns.features[column]]
+        raise ValueError(
+            f"line {table.lines[row]}: column {name!r} must be finite in float32 (empty: missing)"
+        )
+    return dense_features(numbers.reshape(len(table.lines), -1))

@@ -1,0 +1,157 @@
+"""A data set on disk, described: the keys of a small TOML file, the same as flags of `load`."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from labelset import check
+from labelset.catalog import hyper
+from labelset.data._reading import lines, reading
+
+__all__ = ["FILES", "Description"]
+
+FILES = ("data", "features", "labels", "texts", "split")
+"""The keys that name a file to read; `test` and `valid` may hold a table of these."""
+KINDS = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """Which files hold a data set, and how to read them.
+
+    >>> Description.of({"data": "table.csv", "label_column": "tags"}).delimiter
+    '|'
+    >>> Description.of({"label_colum": "tags"})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    TypeError: no key is called 'label_colum': did you mean 'label_column'? ...
+    """
+
+    data: str | None = hyper(None, "the main file: whatever it holds is taken")
+    features: str | None = hyper(None, "a file with the features")
+    labels: str | int | None = hyper(None, "a file with the labels, Mulan's XML, or their number")
+    texts: str | None = hyper(None, "a file with the texts (jsonl, CSV, or .txt: one per line)")
+    images: str | None = hyper(None, "the folder in which the pictures lie")
+    split: str | None = hyper(None, "a file with train, valid or test (or 0, 1, 2) for each row")
+    valid: str | dict[str, str] | None = hyper(None, "validation rows: a file, or a table of files")
+    test: str | dict[str, str] | None = hyper(None, "test rows: a file, or a table of files")
+    format: str | None = hyper(None, "the format of `data`, where its ending does not say")
+
+    label_columns: list[str] | None = hyper(
+        None, "columns that are labels; `*` stands for anything"
+    )
+    label_column: str | None = hyper(None, "one column with all labels of a row")
+    delimiter: str = hyper("|", "what stands between labels in `label_column`")
+    labels_at: str | None = hyper(None, 'where `labels` = 14 columns lie: "end" or "start"')
+    label_names: str | list[str] | None = hyper(None, "the names: a list, or a file, one per line")
+    label_key: str = hyper("Y", "in npz files: the labels' key, or the start of their keys")
+    unknown: int | None = hyper(None, "the number that marks an unknown label, such as -1")
+
+    text_column: str | None = hyper(None, "the column (or JSON key) with the text")
+    id_column: str | None = hyper(None, "the column (or JSON key) that names the row")
+    split_column: str | None = hyper(None, "the column (or JSON key) with train, valid or test")
+    image_column: str | None = hyper(None, "the column (or JSON key) with the picture's file name")
+    feature_columns: list[str] | None = hyper(None, "columns that are features; else all the rest")
+    ignore_columns: list[str] | None = hyper(None, "columns to leave out; `*` stands for anything")
+    separator: str | None = hyper(None, "what stands between cells of a CSV file")
+    header: bool = hyper(True, "whether a CSV file starts with the names of its columns")
+
+    base: int | None = hyper(None, "number of the first feature in svmlight files: 0 or 1")
+    label_base: int | None = hyper(None, "number of the first label in svmlight files: 0 or 1")
+    n_features: int | None = hyper(None, "how many features there are, where the file does not say")
+
+    image_size: int | None = hyper(None, "make all pictures this high and wide")
+    image_mode: str | None = hyper(None, '"L" grey, "RGB" colour; else grey if all of them are')
+
+    @classmethod
+    def of(cls, keys: Mapping[str, Any], folder: Path | None = None) -> Description:
+        """From keys and values; file names are relative to `folder`."""
+        hints = get_type_hints(cls)
+        for key, value in keys.items():
+            if key not in hints:
+                raise TypeError(f"no key is called {key!r}: {check.nearest(key, hints)}")
+            _fits(key, value, hints[key])
+        return cls(**{key: _placed(key, value, folder) for key, value in keys.items()})
+
+    @classmethod
+    def read(cls, path: Path, flags: Mapping[str, Any]) -> Description:
+        """From a TOML file; `flags` win over what it says."""
+        with reading(path):
+            keys = tomllib.loads("".join(lines(path)))
+            found = cls.of(keys, path.parent)
+        held = {f.name: getattr(found, f.name) for f in fields(cls) if f.name in keys}
+        return cls.of(held | dict(flags))
+
+    def __post_init__(self) -> None:
+        for key, choices in (("labels_at", ("end", "start")), ("image_mode", ("L", "RGB"))):
+            if getattr(self, key) is not None:
+                check.one_of(key, getattr(self, key), choices)
+        for key in ("base", "label_base"):
+            if getattr(self, key) not in (None, 0, 1):
+                raise ValueError(f"{key} must be 0 or 1, got {getattr(self, key)!r}")
+        for key in ("n_features", "image_size"):
+            if getattr(self, key) is not None:
+                check.whole(key, getattr(self, key), low=1)
+        if not self.delimiter:
+            raise ValueError('delimiter must not be empty; give " " for blanks')
+        if self.label_columns is not None and self.label_column is not None:
+            raise ValueError("give label_columns or label_column, not both")
+
+    def parts(self) -> dict[str, dict[str, Path]]:
+        """Part -> key -> file. One part is called "train", whatever rows it holds."""
+        main = {key: getattr(self, key) for key in FILES}
+        files = {"train": {k: Path(v) for k, v in main.items() if isinstance(v, str)}}
+        key = "data" if self.data is not None else "features"
+        for part in ("valid", "test"):
+            given = getattr(self, part)
+            if given is not None:
+                table = given if isinstance(given, dict) else {key: given}
+                files[part] = {k: Path(v) for k, v in table.items()}
+        return files
+
+
+def _fits(key: str, value: Any, hint: Any) -> None:
+    """The value has the kind that the key's annotation states."""
+    kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    for kind in kinds:
+        outer = get_origin(kind) or kind
+        if isinstance(value, bool) and outer is not bool:
+            continue
+        if outer is list and isinstance(value, (list, tuple)):
+            fits = all(isinstance(item, str) for item in value)
+        elif outer is dict and isinstance(value, dict):
+            fits = _table(key, value)
+        else:
+            fits = isinstance(value, (str, os.PathLike) if outer is str else outer)
+        if fits:
+            return
+    names = " or ".join(KINDS[get_origin(kind) or kind] for kind in kinds if kind is not NoneType)
+    raise TypeError(f"{key} must be {names}, got {value!r}")
+
+
+def _table(key: str, value: dict[str, Any]) -> bool:
+    """Whether it is a table of files; a wrong key or value in it is an error of its own."""
+    for inner, name in value.items():
+        if inner not in FILES:
+            raise TypeError(f"no key of {key} is called {inner!r}: {check.nearest(inner, FILES)}")
+        if not isinstance(name, (str, os.PathLike)):
+            raise TypeError(f"{key}.{inner} must name a file, got {name!r}")
+    return True
+
+
+def _placed(key: str, value: Any, folder: Path | None) -> Any:
+    """File names relative to the folder of the description."""
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, dict):
+        return {k: _placed("data", v, folder) for k, v in value.items()}
+    if isinstance(value, (str, os.PathLike)) and key in (*FILES, "images", "valid", "test"):
+        return str(value if folder is None else folder / value)
+    if isinstance(value, str) and key == "label_names" and folder is not None:
+        return str(folder / value)
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

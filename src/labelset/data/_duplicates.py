@@ -1,0 +1,75 @@
+"""Rows with the same input: features, text and picture alike to the last bit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labelset.data._dataset import Dataset
+from labelset.data._sparse import SparseRows
+
+__all__ = ["input_groups"]
+
+BLOCK = 4096
+"""Rows looked at together, so that no second copy of the data is made."""
+
+
+def input_groups(dataset: Dataset) -> Tensor | None:
+    """(rows,) int64: the first row with the same input; None where there is no input to compare.
+
+    >>> data = Dataset.from_arrays([[1.0], [2.0], [1.0]], [[1], [0], [1]])
+    >>> input_groups(data)
+    tensor([0, 1, 0])
+    """
+    held = (dataset.features, dataset.texts, dataset.images)
+    streams = [_bytes(part) for part in held if part is not None]
+    if not streams:
+        return None
+    first: dict[bytes, int] = {}
+    out = np.empty(len(dataset), dtype=np.int64)
+    for row, parts in enumerate(zip(*streams, strict=True)):
+        key = hashlib.blake2b(b"".join(parts), digest_size=16).digest()
+        out[row] = first.setdefault(key, row)
+    return torch.from_numpy(out)
+
+
+def _bytes(held: Any) -> Iterator[bytes]:
+    """The bytes of each row, with their length before them so that joined ones stay apart."""
+    if isinstance(held, list):
+        each = _texts(held)
+    else:
+        each = _sparse(held) if isinstance(held, SparseRows) else _dense(held)
+    for row in each:
+        yield len(row).to_bytes(8, "little") + row
+
+
+def _texts(held: list[str]) -> Iterator[bytes]:
+    for text in held:
+        yield text.encode("utf-8", "surrogatepass")
+
+
+def _dense(held: Tensor) -> Iterator[bytes]:
+    for start in range(0, len(held), BLOCK):
+        block = held[start : start + BLOCK]
+        for row in _plain(block.reshape(len(block), -1)).numpy():
+            yield row.tobytes()
+
+
+def _sparse(held: SparseRows) -> Iterator[bytes]:
+    starts, indices = held.indptr.tolist(), held.indices.numpy()
+    values = _plain(held.filled()).numpy()
+    for start, end in pairwise(starts):
+        yield indices[start:end].tobytes() + values[start:end].tobytes()
+
+
+def _plain(block: Tensor) -> Tensor:
+    """One NaN and one zero, whatever bits they came with."""
+    if not block.is_floating_point():
+        return block.contiguous()
+    return torch.where(block.isnan(), torch.nan, block + 0.0)

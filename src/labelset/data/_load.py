@@ -1,0 +1,184 @@
+"""`load`: a data set from a built-in name, a file, a folder of pictures, or a description."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from labelset import check
+from labelset.data import (
+    _arff,
+    _csv,
+    _images,
+    _jsonl,
+    _mulan,
+    _npy,
+    _npz,
+    _parquet,
+    _plain,
+    _svmlight,
+)
+from labelset.data._dataset import Dataset
+from labelset.data._description import FILES, Description
+from labelset.data._piece import Piece, below, beside
+from labelset.data._reading import BadFile, kind_of, reading
+from labelset.data._vocabulary import names_in
+from labelset.data.builtin import build, names
+
+__all__ = ["FORMATS", "load"]
+
+MOST_LABELS = 20_000_000
+"""More labels than this, and unnamed, are taken for a mistake in the file."""
+Reader = Callable[[Sequence[Path], Description, str], list[Piece]]
+FORMATS: dict[str, tuple[Reader, tuple[str, ...]]] = {
+    "npz": (_npz.read, ("npz",)),
+    "npy": (_npy.read, ("npy",)),
+    "svmlight": (_svmlight.read, ("svm", "svmlight", "libsvm", "txt")),
+    "arff": (_arff.read, ("arff",)),
+    "csv": (_csv.read, ("csv", "tsv")),
+    "parquet": (_parquet.read, ("parquet", "pq")),
+    "jsonl": (_jsonl.read, ("jsonl", "ndjson")),
+}
+
+
+def load(source: str | Path, **flags: Any) -> Dataset:
+    """A data set from what `source` names; `flags` are the keys of a description file.
+
+    A built-in name (digits, icons, yeast), whose own settings are then the flags; a file (npz, npy,
+    svmlight, ARFF, CSV, Parquet, jsonl; most of them also gzipped); a folder of pictures with a CSV
+    file; or a description, a small TOML file. `./digits` is a file even where `digits` is built in.
+
+    >>> load("digits", train=100, valid=10, test=20)
+    Dataset(130 rows, images 1 x 24 x 24, 10 labels, 1.8 on per row, parts 100 / 10 / 20)
+    """
+    if isinstance(source, str) and source in names():
+        return build(source, **flags).make()
+    path = Path(source)
+    if path.is_dir():
+        return _assembled(_folder(path, flags), str(source))
+    if not path.is_file():
+        raise ValueError(
+            f"{source}: no such file or folder, and no built-in data set of that name "
+            f"({check.nearest(str(source), names())})"
+        )
+    if kind_of(path) == "toml":
+        return _assembled(Description.read(path, flags), str(source))
+    return _assembled(Description.of({"data": str(path), **flags}), str(source))
+
+
+def _folder(path: Path, flags: Mapping[str, Any]) -> Description:
+    """A folder of pictures: its one CSV file names them, and its other columns are the labels."""
+    tables = sorted(p for p in path.iterdir() if kind_of(p) in ("csv", "tsv"))
+    if "data" not in flags and len(tables) != 1:
+        raise BadFile(
+            f"{path}: expected one CSV file that names the pictures and their labels, found "
+            f"{len(tables)}; give data='...'"
+        )
+    table = Path(flags.get("data") or tables[0])
+    column = flags.get("image_column") or _image_column(table, flags)
+    given: dict[str, Any] = {"data": str(table), "images": str(path), "image_column": column}
+    if not {"labels", "label_columns", "label_column"} & set(flags):
+        given["label_columns"] = ["*"]  # all that is nothing else
+    return Description.of(given | dict(flags))
+
+
+def _image_column(table: Path, flags: Mapping[str, Any]) -> str:
+    """The first column whose first cell ends like a picture's name."""
+    with reading(table):
+        head, cells = _csv.first_rows(table, flags.get("separator"))
+        for name, cell in zip(head, cells, strict=False):
+            if cell.strip().lower().rpartition(".")[2] in _images.ENDINGS:
+                return name
+    raise BadFile(f"{table}: no column names pictures; say which with image_column")
+
+
+def _assembled(ask: Description, source: str) -> Dataset:
+    parts = ask.parts()
+    exact = None
+    if isinstance(ask.labels, str) and kind_of(Path(ask.labels)) == "xml":
+        exact = _mulan.label_names(Path(ask.labels))
+        parts["train"].pop("labels")
+    pieces: dict[str, dict[str, Piece]] = {part: {} for part in parts}
+    for role in FILES:
+        having = [part for part in parts if role in parts[part]]
+        read = _read([parts[part][role] for part in having], ask, role, exact)
+        for part, piece in zip(having, read, strict=True):
+            pieces[part][role] = piece
+    for part, found in pieces.items():
+        if not found:
+            raise BadFile(f"{source}: names no file with {part} rows; give data or features")
+    piece = below({part: beside(found) for part, found in pieces.items()})
+    return _dataset(piece, ask, source)
+
+
+def _read(
+    paths: Sequence[Path], ask: Description, role: str, exact: list[str] | None
+) -> list[Piece]:
+    """All files of one key, read together, so that they are numbered alike."""
+    if not paths:
+        return []
+    formats = [_format(path, ask, role) for path in paths]
+    if len(set(formats)) > 1:
+        raise BadFile(f"{paths[1]}: is {formats[1]}, {paths[0]} is {formats[0]}; convert one")
+    if formats[0] == "plain":
+        return _plain.read(paths, ask, role)
+    if formats[0] == "arff":
+        return _arff.read(paths, ask, role, exact)
+    if exact is not None:
+        ask = replace(ask, label_columns=exact)
+    return FORMATS[formats[0]][0](paths, ask, role)
+
+
+def _format(path: Path, ask: Description, role: str) -> str:
+    if not path.is_file():
+        raise BadFile(f"{path}: no such file")
+    if ask.format is not None and role == "data":
+        return check.one_of("format", ask.format, tuple(FORMATS))
+    ending = kind_of(path)
+    if role in ("texts", "split") and ending in ("txt", "text", ""):
+        return "plain"
+    for name, (_, endings) in FORMATS.items():
+        if ending in endings:
+            return name
+    known = ", ".join(f".{e}" for _, endings in FORMATS.values() for e in endings)
+    raise BadFile(f"{path}: cannot read .{ending} files; give one of {known}, or format='...'")
+
+
+def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
+    images = piece.images
+    with reading(piece.path):
+        if piece.labels is None:
+            raise ValueError(
+                "holds no labels; say where they are with labels (a file, or how many columns), "
+                "label_columns or label_column"
+            )
+        if piece.files is not None:
+            images = _images.read(_found(piece, ask), ask.image_size, ask.image_mode)
+        called = names_in(ask.label_names) or piece.names
+        if not called and piece.labels.n > MOST_LABELS:
+            raise ValueError(
+                f"names label number {piece.labels.n - 1}, too large for a list of labels; if it "
+                "is no mistake, give label_names"
+            )
+        return Dataset(
+            labels=piece.labels,
+            names=called or [str(i) for i in range(piece.labels.n)],
+            features=piece.features,
+            texts=piece.texts,
+            images=images,
+            split=piece.split,
+            ids=piece.ids,
+            card={"source": source, "notes": list(piece.notes), "about": piece.about},
+        )
+
+
+def _found(piece: Piece, ask: Description) -> list[Path]:
+    """Pictures in the folder named, or beside the file that names them."""
+    folder = Path(ask.images) if ask.images is not None else piece.path.parent
+    files = [folder / name for name in piece.files or []]
+    for row, file in enumerate(files):
+        if not file.is_file():
+            raise ValueError(f"row {row}: no picture {file}")
+    return files

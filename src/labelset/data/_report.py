@@ -1,0 +1,216 @@
+"""`inspect`: what a data set holds, and what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelset import check
+from labelset.data import _report_text
+from labelset.data._dataset import Dataset
+from labelset.data._duplicates import input_groups
+from labelset.data._parts import PARTS
+from labelset.data._sparse import SparseRows
+
+__all__ = ["PartReport", "Report", "inspect"]
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """One part of a data set (or all of it, where it has no parts)."""
+
+    rows: int
+    cardinality: float
+    """Labels on per row, on average."""
+    without_labels: int
+    """Rows on which no label is on."""
+    dead: list[str]
+    """Labels that are on in no row."""
+    rare: list[str]
+    """Labels that are on in some rows, but fewer than `rare_below`."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `inspect` found; `print` it, or take `as_json()`."""
+
+    rows: int
+    inputs: list[str]
+    """Which of features, texts and images there are."""
+    features: int | None
+    sparse: bool
+    zeros: float | None
+    """Share of feature values that are 0."""
+    missing_values: int
+    """Feature values that are missing (NaN)."""
+    empty_rows: int
+    """Rows without any feature that is not 0, or with an empty text."""
+    picture: list[int] | None
+    """Channels, height and width of the images."""
+    labels: int
+    cardinality: float
+    """Labels on per row, on average."""
+    most: int
+    """Labels on in the row that has most."""
+    density: float
+    """Cardinality over labels."""
+    unknown: int
+    """Entries that are not known to be on or off."""
+    soft: int
+    """Entries between 0 and 1."""
+    label_sets: int
+    """Different sets of labels that are on."""
+    rare_below: int
+    parts: dict[str, PartReport]
+    """Of "train", "valid" and "test" those with rows, or "all"."""
+    dead: list[str]
+    """Labels on in no row at all."""
+    unseen: list[str]
+    """Labels on in test or valid, but never in train."""
+    duplicates: int | None
+    """Rows whose input an earlier row has; None where there is no input."""
+    conflicts: int | None
+    """Those among them whose labels differ from the earlier row's."""
+    leaks: dict[str, int]
+    """"test in train": test rows whose input a train row has; and so on."""
+    notes: list[str]
+    """What was understood on reading."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain numbers, words, lists and dictionaries."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return _report_text.table(self)
+
+
+def inspect(dataset: Dataset, rare_below: int = 10) -> Report:
+    """Rows, features, labels, rare and dead labels, duplicated rows, leaks between parts.
+
+    >>> x, y = [[0.0], [1.0], [1.0]], [[1, 0], [1, 1], [1, 0]]
+    >>> report = inspect(Dataset.from_arrays(x, y, split=[0, 0, 2]))
+    >>> report.duplicates, report.conflicts, report.leaks["test in train"]
+    (1, 1, 1)
+    """
+    check.whole("rare_below", rare_below)
+    y, groups = dataset.labels, input_groups(dataset)
+    counts, values = y.counts(), y.values
+    mean = int(counts.sum()) / max(len(y), 1)
+    return Report(
+        rows=len(dataset),
+        inputs=[w for w in ("features", "texts", "images") if getattr(dataset, w) is not None],
+        **_features(dataset),
+        picture=None if dataset.images is None else list(dataset.images.shape[1:]),
+        labels=dataset.n,
+        cardinality=mean,
+        most=int(counts.max()) if len(y) else 0,
+        density=mean / max(dataset.n, 1),
+        unknown=0 if values is None else int(values.isnan().sum()),
+        soft=0 if values is None else int(((values > 0) & (values < 1)).sum()),
+        label_sets=len(set(_label_sets(dataset))),
+        rare_below=rare_below,
+        parts=_parts(dataset, rare_below),
+        dead=_called(dataset, _on_per_label(dataset) == 0),
+        unseen=_unseen(dataset),
+        duplicates=None if groups is None else int((groups != torch.arange(len(groups))).sum()),
+        conflicts=None if groups is None else _conflicts(dataset, groups),
+        leaks={} if groups is None else _leaks(dataset, groups),
+        notes=list(dataset.card.get("notes", [])),
+    )
+
+
+def _features(dataset: Dataset) -> dict[str, Any]:
+    x, texts = dataset.features, dataset.texts
+    blank = 0 if texts is None else sum(not text.strip() for text in texts)
+    if x is None:
+        return {
+            "features": None,
+            "sparse": False,
+            "zeros": None,
+            "missing_values": 0,
+            "empty_rows": blank,
+        }
+    size = max(x.shape[0] * x.shape[1], 1)
+    if isinstance(x, SparseRows):
+        stored, missing = len(x.indices), int(x.filled().isnan().sum())
+        empty = int((x.indptr.diff() == 0).sum())
+    else:
+        stored, missing = int((x != 0).sum()), int(x.isnan().sum())
+        empty = int((~(x != 0).any(1)).sum())
+    return {
+        "features": x.shape[1],
+        "sparse": isinstance(x, SparseRows),
+        "zeros": 1 - stored / size if x.shape[0] * x.shape[1] else 0.0,
+        "missing_values": missing,
+        "empty_rows": empty if texts is None else blank,
+    }
+
+
+def _on_per_label(dataset: Dataset) -> Tensor:
+    """(labels,) rows in which each is on."""
+    y = dataset.labels
+    kept = y.indices if y.values is None else y.indices[~y.values.isnan()]
+    return torch.bincount(kept.long(), minlength=y.n)
+
+
+def _parts(dataset: Dataset, rare_below: int) -> dict[str, PartReport]:
+    if dataset.split is None:
+        return {"all": _part(dataset, rare_below)}
+    sizes = dict(zip(PARTS, dataset.sizes(), strict=True))
+    return {part: _part(_only(dataset, part), rare_below) for part in PARTS if sizes[part]}
+
+
+def _only(dataset: Dataset, part: str) -> Dataset:
+    """The labels of one part; its inputs are not copied."""
+    return Dataset(labels=dataset.labels, names=dataset.names, split=dataset.split).part(part)
+
+
+def _part(dataset: Dataset, rare_below: int) -> PartReport:
+    on, counts = _on_per_label(dataset), dataset.labels.counts()
+    rare = (on > 0) & (on < rare_below)
+    return PartReport(
+        rows=len(dataset),
+        cardinality=int(counts.sum()) / max(len(dataset), 1),
+        without_labels=int((counts == 0).sum()),
+        dead=_called(dataset, on == 0),
+        rare=_called(dataset, rare),
+    )
+
+
+def _called(dataset: Dataset, mask: Tensor) -> list[str]:
+    return [dataset.names[at] for at in mask.nonzero().flatten().tolist()]
+
+
+def _unseen(dataset: Dataset) -> list[str]:
+    if dataset.split is None:
+        return []
+    train, valid, test = (_on_per_label(_only(dataset, part)) for part in PARTS)
+    return _called(dataset, (train == 0) & (valid + test > 0))
+
+
+def _label_sets(dataset: Dataset) -> list[bytes]:
+    """Of each row, the labels that are on, as bytes."""
+    y = dataset.labels
+    on = y.indices if y.values is None else y.indices[~y.values.isnan()]
+    ends, flat = y.counts().cumsum(0).tolist(), on.cpu().numpy()
+    return [flat[s:e].tobytes() for s, e in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
+
+
+def _conflicts(dataset: Dataset, groups: Tensor) -> int:
+    sets = _label_sets(dataset)
+    return sum(sets[row] != sets[first] for row, first in enumerate(groups.tolist()))
+
+
+def _leaks(dataset: Dataset, groups: Tensor) -> dict[str, int]:
+    """Rows of a later part whose input is in an earlier one."""
+    if dataset.split is None:
+        return {}
+    held = [groups[dataset.split == number] for number in range(len(PARTS))]
+    return {
+        f"{PARTS[late]} in {PARTS[early]}": int(torch.isin(held[late], held[early]).sum())
+        for late, early in ((1, 0), (2, 0), (2, 1))
+        if len(held[late]) and len(held[early])
+    }

@@ -1,0 +1,219 @@
+"""Bad files: always one line, which names the file and, in text, the line."""
+
+import gzip
+import io
+import tempfile
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labelset.data import inspect, load
+
+ARFF = "@relation x\n@attribute a numeric\n@attribute b {0,1}\n@attribute l {0,1}\n@data\n1,0,1\n"
+CSV = "a,b,l\n1,2,1\n"
+ROW = '{"text": "a", "labels": [0]}\n'
+LONG = gzip.compress(b"a,l\n" + b"1,0\n" * 5000)
+
+TEXT = [
+    # svmlight
+    ("x.svm", "", "holds no rows"),
+    ("x.svm", "0 1:1\n1 5:0.2 7:x\n", "line 2: expected a value, got 'x'"),
+    ("x.svm", "0 1:1\n1 5:0.2 7\n", "line 2: expected feature:value, got '7'"),
+    ("x.svm", "0 1:1\n1 5:0.2:3 4\n", "line 2: expected feature:value, got '5:0.2:3'"),
+    ("x.svm", "0 1:1\n1 5: :3\n", "line 2: expected feature:value, got '5:'"),
+    ("x.svm", "0 1:1\n1 5_0:1\n", "line 2: expected feature:value, got '5_0:1'"),
+    ("x.svm", "0 1:1\n1 5:1 5:2\n", "line 2: feature 5 appears twice"),
+    ("x.svm", "0 1:1\n1,1 5:1\n", "line 2: label 1 appears twice"),
+    ("x.svm", "0 1:1\n-1 5:1\n", "line 2: label numbers must not be negative, got -1"),
+    ("x.svm", "0 1:1\n1.5 5:1\n", "line 2: expected a label number, got '1.5'"),
+    ("x.svm", "0 1:1\n1 5:inf\n", "line 2: values must be finite in float32, got inf"),
+    ("x.svm", "0 1:1\n1 5:1e300\n", "line 2: values must be finite"),
+    ("x.svm", "0 1:1\n1 99999999999999999999:1\n", "line 2: feature numbers must be at most"),
+    ("x.svm", "0 1:1\n2000000000 1:1\n", "names label number 2000000000, too large"),
+    ("x.txt", "3 5 3\n0 0:1\n1 3:1\n", "its first line says 3 rows, 2 follow"),
+    ("x.txt", "2 5 3\n0,4 0:1\n1 3:1\n", "line 2: label numbers must be at most 3, got 4"),
+    ("x.txt", "2 5 3\n0 0:1\n1,3 3:1\n", "line 3: label numbers must lie in 0..2"),
+    ("x.txt", "2 5 3\n0 0:1\n1 5:1\n", "line 3: feature numbers must lie in 0..4"),
+    # ARFF
+    ("x.arff", "", "is empty"),
+    ("x.arff", "hello\n", "line 1: expected @relation, @attribute or @data, got 'hello'"),
+    ("x.arff", "@relation r\n@attribute a numeric\n", "line 2: the file ends before @data"),
+    ("x.arff", "@attribute a\n@data\n", "line 1: expected @attribute NAME TYPE"),
+    ("x.arff", "@attribute a {0,1\n@data\n", "line 1: the values of attribute 'a' do not end"),
+    ("x.arff", "@attribute a fancy\n@data\n", "line 1: attribute 'a' has type 'fancy'"),
+    ("x.arff", ARFF[:-6], "holds no rows"),
+    ("x.arff", ARFF + "1,0\n", "line 7: expected 3 cells, got 2"),
+    ("x.arff", ARFF + "x,0,1\n", "line 7: attribute 'a': expected a number, got 'x'"),
+    ("x.arff", ARFF + "1_0,0,1\n", "line 7: attribute 'a': expected a number, got '1_0'"),
+    ("x.arff", ARFF + "1,2,1\n", "line 7: attribute 'b' must be 0 or 1, got 2"),
+    ("x.arff", ARFF + "1,?,7\n", "line 7: attribute 'l': expected one of 0, 1, got '7'"),
+    ("x.arff", ARFF + "1e60,0,1\n", "line 7: attribute 'a' must be finite in float32"),
+    ("x.arff", ARFF + "1,0,'1\n", "line 7: cannot read .* a quote is not closed"),
+    ("x.arff", ARFF + "{0 1}\n", "line 7: sparse and dense rows in one file"),
+    ("x.arff", ARFF[:-6] + "{0 1\n", "line 6: a sparse row does not end with }"),
+    ("x.arff", ARFF[:-6] + "{3 1}\n", "line 6: expected an attribute number in 0..2, got '3'"),
+    ("x.arff", ARFF[:-6] + "{0 1,0 2}\n", "line 6: an attribute appears twice"),
+    ("x.arff", ARFF[:-6] + "{0}\n", "line 6: attribute 'a': expected a number, got ''"),
+    ("x.arff", ARFF.replace("l {0,1}", "l {1,0}")[:-6] + "{0 1}\n", "leave out '1', not 0"),
+    ("x.arff", ARFF.replace("b {", "a {"), "column 'a' appears twice"),
+    # CSV
+    ("x.csv", "", "is empty"),
+    ("x.csv", "\n\n", "is empty"),
+    ("x.csv", "a,b,l\n", "holds no rows"),
+    ("x.csv", CSV + "1,2\n", "line 3: expected 3 cells, got 2"),
+    ("x.csv", CSV + "oops,2,1\n", "line 3: column 'a' must hold numbers, got 'oops'"),
+    ("x.csv", CSV + "1,2,maybe\n", "line 3: column 'l': a label must be 0 or 1 .* got 'maybe'"),
+    ("x.csv", CSV + "1,2,2\n", "line 3: column 'l': a label must be 0 or 1"),
+    ("x.csv", CSV + "2020_01,2,1\n", "line 3: column 'a' must hold numbers, got '2020_01'"),
+    ("x.csv", CSV + "1,2,0_1\n", "line 3: column 'l': a label must be 0 or 1"),
+    ("x.csv", CSV + "1,inf,1\n", "line 3: column 'b' must be finite"),
+    ("x.csv", CSV + '1,"2,1\n', "line 3: unexpected end of data"),
+    ("x.csv", "a,a,l\n1,2,1\n", "column 'a' appears twice, at 0 and 1"),
+    # jsonl
+    ("x.jsonl", "", "holds no rows"),
+    ("x.jsonl", ROW + '{"text": "b"}\n', "line 2: lacks `labels`, line 1 has it"),
+    ("x.jsonl", ROW + '{"text": 3, "labels": []}\n', "line 2: the text must be a string, got int"),
+    ("x.jsonl", ROW + '{"text": "b", "labels": [-1]}\n', "line 2: label numbers must lie in 0..0"),
+    ("x.jsonl", ROW + '{"text": "b", "labels": [0.5]}\n', "line 2: .* got float 0.5"),
+    ("x.jsonl", ROW + '{"text": "b", "labels": [0, 0]}\n', "line 2: label 0 appears twice"),
+    ("x.jsonl", ROW + "{oops}\n", "line 2: not JSON"),
+    ("x.jsonl", "[" * 100_000, "line 1: not JSON"),
+    ("x.jsonl", '{"labels": [999999999999]}\n', "line 1: label numbers must lie in"),
+    ("x.jsonl", '{"header": true, "label_names": ["a", "a"]}\n' + ROW, "'a' appears twice"),
+    ("x.jsonl", '{"labels": [0], "split": 7}\n', "line 1: split must be train, valid or test"),
+    ("x.jsonl", '{"labels": [0], "features": [1]}\n{"labels": [0], "features": [1, 2]}', "line 2"),
+    # others
+    ("x.toml", "data = \n", "Invalid value"),
+    ("x.toml", "labels = 3\n", "names no file with train rows"),
+    ("x.xyz", "1", "cannot read .xyz files"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "message"), TEXT, ids=range(len(TEXT)))
+def test_bad_text_files(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    table = name.endswith(("csv", "arff"))
+    refused(tmp_path / name, message, **({"labels": 1} if table else {}))
+
+
+def refused(path, message, **flags):
+    with pytest.raises(ValueError, match=message) as caught:
+        load(path, **flags)
+    assert str(caught.value).startswith(str(path)), caught.value
+    assert "\n" not in str(caught.value)
+
+
+BYTES = [
+    ("x.csv", b"a,l\n1,1\n\xe9,1\n", "line 3: damaged or not a .csv file in UTF-8"),
+    ("x.csv", "a,l\n1,1\n".encode("utf-16"), "is UTF-16 text; save the file as UTF-8"),
+    ("x.csv.gz", LONG[: len(LONG) // 2], "damaged or not a .csv file"),
+    ("x.csv.gz", LONG[:5], "damaged or not a .csv file"),
+    ("x.svm.gz", b"0 1:1\n", "damaged or not a .svm file"),
+    ("x.arff", b"\x00\x01\xff", "line 1: "),
+    ("x.npz", b"", "damaged or not a .npz file"),
+    ("x.npz", b"PK\x03\x04", "damaged or not a .npz file"),
+    ("x.npy", b"", "damaged or not a .npy file"),
+    ("x.npy", b"\x93NUMPY\x01\x00", "x.npy: "),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BYTES, ids=range(len(BYTES)))
+def test_bad_bytes(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    refused(tmp_path / name, message, labels=1)
+
+
+EYE = np.eye(3)
+CSR = {"Y_indptr": [0, 1, 2, 3], "Y_indices": [0, 1, 2], "Y_shape": [3, 3]}
+ARRAYS = [
+    ({"X": EYE}, "holds no labels"),
+    ({"X": EYE, "Y": EYE[:2]}, "holds 3 and 2 rows of inputs and labels"),
+    ({"X": EYE, "Y": 2 * EYE}, r"labels must lie in \[0, 1\]"),
+    ({"X": np.where(EYE, np.inf, 0), "Y": EYE}, "got inf at row 0, feature 0"),
+    ({"X": EYE, "Y": EYE, "label_names": ["a", "b"]}, "has 2 names for 3 labels"),
+    ({"X": EYE, "Y": EYE, "label_names": ["a", "b", "b"]}, "'b' appears twice, at 1 and 2"),
+    ({"X": EYE, "Y": EYE, "split": [0, 1, 5]}, "row 2: split must be"),
+    ({"X": EYE, "Y": EYE, "split": [0, 1]}, "2 rows of split"),
+    ({"X": EYE.astype(complex), "Y": EYE}, "features must be numbers, got complex128"),
+    ({"X": EYE[0], "Y": EYE}, r"features must be 2-D .* got shape \(3,\)"),
+    ({"X": EYE, **CSR, "Y_indices": [0, 1, 5]}, "label numbers must lie in 0..2"),
+    ({"X": EYE, **CSR, "Y_indptr": [0, 1, 2, 9]}, "indptr must run from 0 to 3"),
+    ({"X": EYE, **CSR, "Y_shape": [4, 3]}, "Y_shape says 4 rows, Y_indptr 3"),
+    (
+        {"X_indptr": [0, 1, 2, 3], "X_indices": [0, 1, 7], "X_shape": [3, 3], "Y": EYE},
+        "got 7 in row",
+    ),
+    ({"X_indptr": [0, 1, 2, 3], "X_indices": [0.0, 1, 2], "X_shape": [3, 3], "Y": EYE}, "whole"),
+    ({"X_indptr": [0, 1, 2, 3], "Y": EYE}, "X_indptr without X_indices"),
+    ({"X_indptr": [0, 1, 2, 3], "X_indices": [0, 1, 2], "Y": EYE}, "add X_shape"),
+    ({"format": np.array(b"dia"), "shape": np.array([3, 3])}, "scipy matrix in dia form"),
+]
+
+
+@pytest.mark.parametrize(("arrays", "message"), ARRAYS, ids=range(len(ARRAYS)))
+def test_bad_arrays(tmp_path, arrays, message):
+    np.savez(tmp_path / "x.npz", **arrays)
+    refused(tmp_path / "x.npz", message)
+
+
+def test_pickles_are_refused(tmp_path):
+    np.savez(tmp_path / "x.npz", X=np.array([{}, 1], dtype=object), Y=EYE)
+    refused(tmp_path / "x.npz", "allow_pickle=False")
+    np.save(tmp_path / "x.npy", np.array([{}, 1], dtype=object))
+    refused(tmp_path / "x.npy", "allow_pickle=False", labels=str(tmp_path / "x.npy"))
+
+
+@given(st.data())
+def test_damaged_npz_files_never_crash(data):
+    buffer = io.BytesIO()
+    np.savez(buffer, X=EYE, **CSR)
+    raw = bytearray(buffer.getvalue())
+    at = data.draw(st.integers(0, len(raw) - 1))
+    raw[at] = data.draw(st.integers(0, 255))
+    survives("x.npz", bytes(raw[: data.draw(st.integers(1, len(raw)))]))
+
+
+@given(st.sampled_from(["csv", "svm", "arff", "jsonl"]), st.data())
+def test_damaged_text_files_never_crash(kind, data):
+    whole = {"csv": CSV, "svm": "2 5 3\n0,1 0:1\n2 4:2\n", "arff": ARFF, "jsonl": ROW + ROW}[kind]
+    at = data.draw(st.integers(0, len(whole)))
+    inserted = data.draw(st.text(alphabet="0123456789.,:{}[]'\"%@#?-| \n\r\t\0eé_ax", max_size=8))
+    cut = data.draw(st.integers(0, 5))
+    survives(f"x.{kind}", (whole[:at] + inserted + whole[at + cut :]).encode())
+
+
+def survives(name, content):
+    """Read or refused, in one line that names the file; and what is read can be inspected."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(content)
+        said = str(path)
+        try:
+            found = load(path, labels=1) if name.endswith(("csv", "arff")) else load(path)
+            assert str(inspect(found))
+        except ValueError as error:
+            said = str(error)
+        assert said.startswith(str(path))
+        assert "\n" not in said
+
+
+def test_large_numbers_in_small_files_take_no_memory(tmp_path):
+    (tmp_path / "x.svm").write_text("0 2000000000:1\n1 5:1\n")
+    tracemalloc.start()
+    data = load(tmp_path / "x.svm")
+    assert tracemalloc.get_traced_memory()[1] < 20e6
+    tracemalloc.stop()
+    assert data.features.width == 2_000_000_000
+
+
+def test_names_that_nobody_knows():
+    with pytest.raises(ValueError, match=r"digit: no such file .*did you mean 'digits'"):
+        load("digit")
+    with pytest.raises(
+        TypeError, match="'digits' has no hyperparameter 'sed': did you mean 'seed'"
+    ):
+        load("digits", sed=1)
