@@ -12,21 +12,9 @@ import labelset
 PACKAGE = Path(labelset.__file__).parent
 # each room may import from itself and from those before it
 ORDER = [
-    *(
-        "check",
-        "_svg",
-        "_csr",
-        "labels",
-        "catalog",
-        "_given",
-        "_fitted",
-        "_atomic",
-        "data",
-        "losses",
-        "heads",
-    ),
-    *("proofs", "metrics", "calibrate", "decide", "retrieve", "encode", "artefact", "doctor"),
-    *("train", "compare", "report"),
+    *("check", "_svg", "_csr", "labels", "catalog", "_given", "_fitted", "_atomic", "data"),
+    *("losses", "heads", "proofs", "metrics", "calibrate", "decide", "retrieve", "encode"),
+    *("artefact", "doctor", "train", "compare", "tune", "report"),
     *("testing", "pages", "cli", "__main__"),
 ]
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -53,7 +53,10 @@ def test_the_way_from_scores_to_decisions(files, capsys):
     assert "of the first 4 rows expected right" in capsys.readouterr().out
     assert main(["doctor", run]) in (0, 1)
     assert "labels that are on" in capsys.readouterr().out
-    assert main(["predict", run, str(files / "test.npy"), "--out", str(files / "p.jsonl")]) == 0
+    assert (
+        main(["predict", run, str(files / "test.npy"), "--scores", "--out", str(files / "p.jsonl")])
+        == 0
+    )
     held = Run.open(run)
     predicted, _, _ = read_labels(files / "p.jsonl", n=3)
     assert predicted == held.predict(held.parts["test"].scores)
@@ -109,7 +112,10 @@ def test_a_loss_without_a_link_still_has_its_ranking_judged(files, capsys):
         (["decide", "RUN", "--from", "nothing.json"], "nothing.json"),
         (["query", "RUN", "fork & spoon"], "unknown name 'spoon'"),
         (["query", "RUN", "fork &"], "query"),
-        (["predict", "RUN", "nothing.npy"], "no such file"),
+        (["predict", "RUN", "nothing.npy", "--scores"], "no such file"),
+        (["predict", "RUN", "nothing.npy"], "not an .npy file"),
+        (["predict", "RUN", "nothing.txt"], "--format"),
+        (["predict", "RUN", "nothing.csv"], "no such file"),
         (["doctor", "nowhere"], "not a run"),
         (["pack", "RUN", "--valid", "a", "b"], "there is a run already"),
         (["pack", "elsewhere"], "nothing to pack"),
@@ -129,7 +135,7 @@ def test_bad_input_is_one_line_and_changes_nothing(files, capsys, args, message)
 def test_scores_of_another_width_are_refused(files, capsys):
     run = pack(files)
     np.save(files / "wide.npy", np.zeros((2, 7)))
-    assert main(["predict", run, str(files / "wide.npy")]) == 2
+    assert main(["predict", run, str(files / "wide.npy"), "--scores"]) == 2
     assert "7 labels" in capsys.readouterr().err
 
 

@@ -18,6 +18,9 @@ from labelset.cli import (
     _pack,
     _predict,
     _query,
+    _report,
+    _train,
+    _tune,
     _verify,
 )
 from labelset.losses import NoLink
@@ -27,8 +30,8 @@ from labelset.retrieve import QueryError
 __all__ = ["main"]
 
 VERBS = (
-    *(_compare, _data, _pack, _evaluate, _calibrate, _decide, _predict, _query, _doctor),
-    *(_verify, _list),
+    *(_compare, _train, _tune, _data, _report, _pack, _evaluate, _calibrate, _decide, _predict),
+    *(_query, _doctor, _verify, _list),
 )
 
 

@@ -14,7 +14,8 @@ from labelset.cli._terminal import table
 from labelset.cli._training import add_training, seconds, training
 from labelset.compare import DEFAULT_LOSSES, Comparison, Plan, Task, compare, table_rows
 from labelset.compare._work import default_jobs, is_done
-from labelset.report._comparison import write_comparison
+from labelset.report import write_report
+from labelset.report._comparison import as_input
 
 __all__ = ["add", "run"]
 
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
         done = sum(is_done(out, task) for task in plan.tasks())
         print(f"\nstopped with {done} of {len(plan.tasks())} models done: go on with --resume")
         raise
-    write_comparison(found, dataset, out / "report.html")
+    write_report(as_input(found), out / "report.html")
     if args.json:
         print((out / "compare.json").read_text(encoding="utf-8"))
     else:

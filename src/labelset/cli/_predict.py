@@ -1,59 +1,111 @@
-"""`labelset predict`: label sets and probabilities for new scores."""
+"""`labelset predict`: label sets and probabilities for new rows, batch by batch."""
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from labelset._atomic import write_bytes
+from torch import Tensor
+
+from labelset._atomic import write_with
 from labelset.artefact import Run, read_scores
+from labelset.artefact._incoming import batches
 from labelset.cli._terminal import writable
 
 __all__ = ["add", "run"]
+
+ABOUT = """Label sets for new rows, by the encoder, head, map and rule of a RUN. Rows come from an
+.npy file of features, from .jsonl (text, or features) or from .csv, `-` for standard input; or, for a
+model of your own, scores with --scores. Memory holds one batch, however long the input is. Out
+comes one JSON object per row, or a CSV line: labels, and their probabilities."""
 
 
 def add(verbs: Any) -> None:
     """The verb and its options."""
     verb = verbs.add_parser(
         "predict",
-        help="label sets for new scores, by the map and rule of a RUN",
-        description="One JSON object per row: labels by number and name, and their probabilities.",
+        help="label sets for new rows",
+        description=ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verb.add_argument("model", metavar="RUN", help="the folder of a run")
-    verb.add_argument("scores", help=".npy or .npz, (rows, labels); or train, valid, test")
-    verb.add_argument("--out", help="write to this .jsonl file")
+    verb.add_argument("source", metavar="ROWS", help=".npy, .jsonl, .csv, - or train, valid, test")
+    verb.add_argument("--scores", action="store_true", help="ROWS are scores (.npy, .npz)")
+    verb.add_argument("--format", choices=("npy", "jsonl", "csv"), help="of ROWS, for - (jsonl)")
+    verb.add_argument("--text", default="text", metavar="KEY", help="where the text is (text)")
+    verb.add_argument("--to", choices=("jsonl", "csv"), default="jsonl", help="what comes out")
+    verb.add_argument("--out", help="write to this file instead of standard output")
     verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Predict, row by row."""
+    """Predict, batch by batch."""
     held = Run.open(args.model)
     if args.out:
         writable(args.out)
-    known = args.scores in ("train", "valid", "test")
-    scores = held.scored(args.scores).scores if known else read_scores(args.scores)
-    assert scores is not None
-    if scores.shape[1] != len(held.names):
-        raise ValueError(f"{args.scores}: {scores.shape[1]} labels, the run {len(held.names)}")
-    lines = _lines(held, scores)
+    lines = _lines(held, _scores(held, args), args.to)
     if args.out:
-        write_bytes(Path(args.out), "".join(lines).encode())
-        print(f"{len(scores):,} rows: {args.out}")
+        write_with(Path(args.out), lambda file: _write(lines, file))
+        print(args.out)
     else:
-        sys.stdout.writelines(lines)
+        for line in lines:
+            sys.stdout.write(line)
 
 
-def _lines(held: Run, scores: Any) -> Iterator[str]:
-    p = held.probabilities(scores)
-    predicted = held.decide(p)
-    starts = predicted.indptr.tolist()
-    for row in range(len(p)):
-        on = predicted.indices[starts[row] : starts[row + 1]].tolist()
-        chances = [round(x, 6) for x in p[row, on].tolist()]
-        names = [held.names[i] for i in on]
-        item = {"row": row, "labels": on, "names": names, "probabilities": chances}
-        yield json.dumps(item, ensure_ascii=False) + "\n"
+def _write(lines: Iterator[str], file: IO[bytes]) -> None:
+    for line in lines:
+        file.write(line.encode())
+
+
+def _scores(held: Run, args: argparse.Namespace) -> Iterator[Tensor]:
+    n = len(held.names)
+    if args.source in ("train", "valid", "test"):
+        scores = held.scored(args.source).scores
+        assert scores is not None
+        yield from scores.split(1024)
+    elif args.scores:
+        scores = read_scores(args.source)
+        if scores.shape[1] != n:
+            raise ValueError(f"{args.source}: {scores.shape[1]} labels, the run has {n}")
+        yield from scores.split(1024)
+    else:
+        kind = args.format or ("jsonl" if args.source == "-" else Path(args.source).suffix[1:])
+        if kind not in ("npy", "jsonl", "csv"):
+            raise ValueError(f"{args.source}: cannot tell what it is; say with --format")
+        source = sys.stdin if args.source == "-" else args.source
+        for batch in batches(source, kind, n, args.text):
+            yield held.score(batch)
+
+
+def _lines(held: Run, scores: Iterator[Tensor], to: str) -> Iterator[str]:
+    if to == "csv":
+        yield _csv_line(["row", "labels", "probabilities"])
+    row = 0
+    for batch in scores:
+        p = held.probabilities(batch)
+        predicted = held.decide(p)
+        starts = predicted.indptr.tolist()
+        for i in range(len(p)):
+            on = predicted.indices[starts[i] : starts[i + 1]].tolist()
+            chances = [round(x, 6) for x in p[i, on].tolist()]
+            yield _line(row, on, [held.names[j] for j in on], chances, to)
+            row += 1
+
+
+def _line(row: int, on: list[int], names: list[str], chances: list[float], to: str) -> str:
+    if to == "csv":
+        return _csv_line([row, "|".join(names), "|".join(map(str, chances))])
+    item = {"row": row, "labels": on, "names": names, "probabilities": chances}
+    return json.dumps(item, ensure_ascii=False) + "\n"
+
+
+def _csv_line(cells: list[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue()

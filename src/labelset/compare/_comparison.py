@@ -16,7 +16,7 @@ import torch
 
 import labelset
 from labelset import calibrate, decide
-from labelset._atomic import write_bytes
+from labelset._atomic import write_bytes, write_with
 from labelset.artefact import Part, Run
 from labelset.compare._judge import TUNED
 from labelset.compare._plan import Plan
@@ -25,10 +25,13 @@ from labelset.compare._summary import Judged, Row, Standing, over_seeds, rows_of
 from labelset.compare._work import JUDGED, Progress, default_jobs, do_all
 from labelset.data import Dataset, drop_train_labels, ensure_split
 from labelset.proofs import verify
+from labelset.proofs._independent import independent
 
 __all__ = ["Comparison", "compare"]
 
 FORMAT = 1
+PLAN, SHOWN = "plan.json", "test_rows.npz"
+LONGEST = 400  # characters of a text that are kept to be shown
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,23 @@ class Comparison:
     best: str
     recommendation: str
     out: Path
+
+    @property
+    def source(self) -> str:
+        """Where the data came from."""
+        held: dict[str, Any] = json.loads((self.out / PLAN).read_text(encoding="utf-8"))
+        return str(held["source"])
+
+    def test_rows(self) -> dict[str, Any]:
+        """Texts or images of the test rows, where the data have them."""
+        path = self.out / SHOWN
+        if not path.is_file():
+            return {}
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            held = {name: file[name] for name in file.files}
+        if "texts" in held:
+            return {"texts": held["texts"].tolist()}
+        return {"images": torch.from_numpy(held["images"])}
 
     def run(self, key: str, seed: int = 0) -> Run:
         """A trained model of a candidate."""
@@ -88,7 +108,7 @@ def prepared(dataset: Dataset, plan: Plan) -> Dataset:
 def _begin(folder: Path, plan: Plan, dataset: Dataset, resume: bool) -> None:
     """Make the folder, or see that what is there is the same comparison."""
     about = {"plan": plan.as_json(), "data": dataset.fingerprint()}
-    path = folder / "plan.json"
+    path = folder / PLAN
     if path.is_file():
         if not resume:
             raise ValueError(f"{folder}: there is a comparison already; --resume or --force")
@@ -98,7 +118,22 @@ def _begin(folder: Path, plan: Plan, dataset: Dataset, resume: bool) -> None:
                 raise ValueError(f"{folder}: holds a comparison with another {what}")
         return
     folder.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, json.dumps({**about, "versions": versions()}, indent=1).encode())
+    _keep_test_rows(folder / SHOWN, dataset.part("test"))
+    about |= {"source": str(dataset.card.get("source", "data")), "versions": versions()}
+    write_bytes(path, json.dumps(about, indent=1).encode())
+
+
+def _keep_test_rows(path: Path, test: Dataset) -> None:
+    """What a reader of the report sees of a row: its text or its picture."""
+    if test.texts is not None:
+        shown = np.array([text[:LONGEST] for text in test.texts], dtype=np.str_)
+        write_with(path, lambda file: np.savez_compressed(file, texts=shown))
+    elif test.images is not None:
+        pictures = test.images
+        if pictures.dtype != torch.uint8:
+            low, high = pictures.aminmax()
+            pictures = ((pictures - low) / (high - low).clamp(min=1e-9) * 255).to(torch.uint8)
+        write_with(path, lambda file: np.savez_compressed(file, images=pictures.numpy()))
 
 
 def versions() -> dict[str, str]:
@@ -140,6 +175,8 @@ def _expressible(run: Run, seconds: float = 10.0) -> float | None:
     """Share of the test rows whose label sets the head provably can say."""
     if run.head is None:
         return None
+    if independent(run.head.matrix()[0].detach().double().cpu().numpy()):
+        return 1.0
     proof = verify(run.head, run.parts["test"].labels, seconds=seconds)
     return proof.counts()["argmaxable"] / max(len(proof), 1)
 

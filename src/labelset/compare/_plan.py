@@ -9,6 +9,7 @@ from typing import Any
 
 from labelset import check, heads, losses
 from labelset.compare._judge import PLAIN, TRUTH, TUNED
+from labelset.train import Settings
 
 __all__ = ["DEFAULT_LOSSES", "Plan", "Task", "parse"]
 
@@ -57,6 +58,7 @@ class Plan:
         if self.missing is not None:
             check.number("missing", self.missing, low=0.0, high=1.0)
         object.__setattr__(self, "training", {"monitor": None, **self.training})
+        Settings.from_json(self.training)
         if self.baseline not in self.losses:
             object.__setattr__(self, "losses", (self.baseline, *self.losses))
         for what, given, read in (("losses", self.losses, losses), ("heads", self.heads, heads)):

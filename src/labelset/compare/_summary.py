@@ -20,7 +20,7 @@ from labelset.metrics import build
 
 __all__ = ["Judged", "Row", "Standing", "judge", "over_seeds", "rows_of", "standings"]
 
-TIMES = 300  # resamples behind an interval
+TIMES = 200  # resamples behind an interval
 CELLS = 2**31  # numbers that resampling may touch per view; fewer resamples beyond it
 
 

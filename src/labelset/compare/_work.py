@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import queue
@@ -55,6 +56,7 @@ def do_all(
 
 
 def _in_processes(left: list[Task], jobs: int, progress: Progress | None) -> None:
+    importlib.import_module("torch._dynamo")  # optimisers load it: once here, not in each process
     context = multiprocessing.get_context("fork")
     SHARED["news"] = news = context.Queue()
     pool = ProcessPoolExecutor(

@@ -12,6 +12,7 @@ from labelset.doctor._facts import Facts, found_by
 from labelset.doctor._findings import Finding
 from labelset.metrics import build, reliability
 from labelset.proofs import verify
+from labelset.proofs._independent import independent
 
 __all__ = ["of_head", "of_labels", "of_link", "of_probabilities", "of_thresholds"]
 
@@ -167,7 +168,7 @@ def of_thresholds(run: Run, part: Part, p: Tensor, seen: Facts) -> list[Finding]
 
 def of_head(run: Run, part: Part, seconds: float) -> list[Finding]:
     """Label sets of the held-out rows that the head can never say."""
-    if run.head is None:
+    if run.head is None or independent(run.head.matrix()[0].detach().double().cpu().numpy()):
         return []
     proof = verify(run.head, part.labels, seconds=seconds)
     never = np.flatnonzero(proof.status == "unargmaxable")

@@ -1,0 +1,46 @@
+"""`labelset report`: the report of a comparison, written again, or its figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from labelset.compare import Plan
+from labelset.compare._comparison import judged
+from labelset.report import write_figures, write_report
+from labelset.report._comparison import as_input
+
+__all__ = ["add", "run"]
+
+
+def add(verbs: Any) -> None:
+    """The verb and its options."""
+    verb = verbs.add_parser(
+        "report",
+        help="write the report of a comparison again, or figures for a paper",
+        description="Write RUN/report.html anew, or with --figures SVG and PNG files.",
+    )
+    verb.add_argument("model", metavar="RUN", help="the folder of a comparison")
+    verb.add_argument("--out", help="where to write (RUN/report.html, RUN/figures)")
+    verb.add_argument("--figures", action="store_true", help="figures instead of the page")
+    verb.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read what the comparison left, and write."""
+    folder = Path(args.model)
+    path = folder / "compare.json"
+    if not path.is_file():
+        raise ValueError(f"{folder}: no comparison: there is no compare.json in it")
+    held = json.loads(path.read_text(encoding="utf-8"))["plan"]
+    given = as_input(judged(Plan(**held), folder))
+    if args.figures:
+        out = Path(args.out or folder / "figures")
+        written = write_figures(given, out)
+        print("\n".join(str(file) for file in written))
+    else:
+        out = Path(args.out or folder / "report.html")
+        write_report(given, out)
+        print(out)

@@ -1,0 +1,60 @@
+"""`labelset train`: one model on one's own data, with map and rule."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from labelset.cli._source import add_source, loaded
+from labelset.cli._training import add_training, training
+from labelset.compare import Plan, compare
+from labelset.compare._plan import parse
+
+__all__ = ["add", "run"]
+
+ABOUT = """Train one model, fit its map and rule on validation rows, and keep all of it in RUN/best.
+Stopped half-way, the same command with --resume goes on."""
+
+
+def add(verbs: Any) -> None:
+    """The verb and its options."""
+    verb = verbs.add_parser("train", help="train one model, with map and rule", description=ABOUT)
+    add_source(verb)
+    verb.add_argument("--out", required=True, metavar="RUN", help="the folder to write to")
+    verb.add_argument("--loss", default="bce", help="a name, or name:key=value,... (bce)")
+    verb.add_argument("--head", default="linear", help="linear, linear:rank=8, dft, dft:k=5")
+    verb.add_argument("--optimise", default="f1-micro", help="the metric that the rule is for")
+    verb.add_argument("--missing", type=float, help="drop this share of training positives")
+    add_training(verb)
+    verb.add_argument("--resume", action="store_true", help="go on where a stopped one ended")
+    verb.add_argument("--quiet", action="store_true", help="no progress")
+    verb.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train; a comparison of one candidate is all that is needed."""
+    parse(args.loss)
+    plan = Plan(
+        losses=(args.loss,),
+        heads=(args.head,),
+        seeds=1,
+        baseline=args.loss,
+        optimise=args.optimise,
+        missing=args.missing,
+        training=training(args),
+    )
+
+    def show(task: Any, news: dict[str, Any]) -> None:
+        if not news.get("done"):
+            line = f"\repoch {news['epoch'] + 1}, loss {news['loss']:.4f} "
+            print(line, end="" if sys.stderr.isatty() else "\n", file=sys.stderr)
+
+    quiet = args.quiet or not sys.stderr.isatty()
+    found = compare(
+        loaded(args), plan, args.out, resume=args.resume, jobs=1, progress=None if quiet else show
+    )
+    for standing in found.standings[found.best]:
+        print(f"{standing.metric:12} {standing.stage:10} {standing.mean:.4f}")
+    print(f"model: {Path(args.out) / 'best'}")

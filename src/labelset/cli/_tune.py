@@ -1,0 +1,57 @@
+"""`labelset tune`: hyperparameters of a loss on one's own data."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from labelset.cli._source import add_source, loaded
+from labelset.cli._training import add_training, training
+from labelset.tune import tune
+
+__all__ = ["add", "run"]
+
+
+def add(verbs: Any) -> None:
+    """The verb and its options."""
+    verb = verbs.add_parser(
+        "tune",
+        help="search the hyperparameters of a loss, with Optuna",
+        description="Search the hyperparameters of a loss and the learning rate by a metric on "
+        "validation rows. The same command again goes on where it stopped.",
+    )
+    add_source(verb)
+    verb.add_argument("--loss", required=True, help="which loss, such as spa")
+    verb.add_argument("--out", required=True, metavar="RUN", help="the folder to write to")
+    verb.add_argument("--trials", type=int, default=30, help="in all (30)")
+    verb.add_argument("--optimise", default="f1-micro", metavar="METRIC", help="f1-micro")
+    verb.add_argument("--storage", help="any Optuna storage (an SQLite file in RUN)")
+    verb.add_argument("--seed", type=int, default=0)
+    add_training(verb)
+    verb.add_argument("--quiet", action="store_true", help="no progress")
+    verb.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Search, and print what was found."""
+
+    def show(number: int, value: float | None) -> None:
+        shown = "pruned" if value is None else f"{args.optimise} {value:.4f}"
+        print(f"trial {number}: {shown}", file=sys.stderr)
+
+    found = tune(
+        loaded(args),
+        args.loss,
+        args.out,
+        trials=args.trials,
+        optimise=args.optimise,
+        training=training(args),
+        storage=args.storage,
+        seed=args.seed,
+        progress=None if args.quiet else show,
+    )
+    print(f"{args.optimise} {found.value:.4f} on the validation rows, {found.trials} trials")
+    chosen = ",".join(f"{k}={v:.4g}" for k, v in found.loss_settings.items())
+    print(f"--losses {args.loss}:{chosen} --lr {found.training['lr']:.4g}")
+    print(f"model: {args.out}/best")
