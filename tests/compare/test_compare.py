@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from labelset.compare import Plan, compare
 from labelset.compare._judge import TUNED, views
 from labelset.compare._plan import parse
 from labelset.compare._recommend import choose, recommend
-from labelset.compare._summary import Standing
+from labelset.compare._summary import Standing, standings
 from labelset.data import Dataset
 
 QUICK = {"epochs": 3}
@@ -158,6 +159,13 @@ def test_rows_are_never_judged_by_what_they_were_fitted_on():
     from labelset.metrics import build
 
     assert tuned.value(part[0]) < 0.1 < build("f1-macro")(inside, part[0])
+
+
+def test_infinite_figures_have_no_interval_and_no_verdict():
+    far = (torch.tensor([math.inf, math.inf]).double(), torch.full((2, 50), math.inf).double())
+    got = standings({("test", "raw", "nll"): far}, {("test", "raw", "nll"): far}, False)[0]
+    assert got.verdict == "no difference"
+    assert json.loads(json.dumps(got.as_json()))["mean"] is None
 
 
 def held(mean, delta, low, high, verdict, metric="map@class", stage="raw"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -34,18 +36,26 @@ def telling_log_odds(loss: Loss, v: Tensor) -> Tensor:
     >>> telling_log_odds(build("asl"), v).flatten()
     tensor([-12.3923, -11.3923,  -1.9225], dtype=torch.float64)
     """
-    far = torch.tensor([-1e3, -30.0, 30.0, 1e3], dtype=v.dtype, device=v.device)[:, None]
-    if bool(log_odds(loss, far.expand(-1, v.shape[1])).isfinite().all()):
+    width = loss.per_label() or 1
+    if _finite(loss, width):
         return log_odds(loss, v)
-    low, high = (_crossing(loss, v[:1], level) for level in (-REACH, REACH))
+    low, high = (_crossing(loss, width, level).to(v) for level in (-REACH, REACH))
     inside = torch.minimum(torch.maximum(v, low), high)
     return log_odds(loss, inside) + (v - inside)
 
 
-def _crossing(loss: Loss, like: Tensor, level: float) -> Tensor:
-    """(1, labels): the score at which the log-odds come to lie on the inner side of a level."""
+@lru_cache(maxsize=64)
+def _finite(loss: Loss, width: int) -> bool:
+    """Whether no score, however far out, means exactly 0 or 1."""
+    far = torch.tensor([-1e3, -30.0, 30.0, 1e3], dtype=torch.float64)[:, None]
+    return bool(log_odds(loss, far.expand(-1, width)).isfinite().all())
+
+
+@lru_cache(maxsize=64)
+def _crossing(loss: Loss, width: int, level: float) -> Tensor:
+    """(1, width): the score at which the log-odds come to lie on the inner side of a level."""
     side = 1.0 if level > 0 else -1.0
-    beyond = torch.full_like(like, side * WIDEST)
+    beyond = torch.full((1, width), side * WIDEST, dtype=torch.float64)
     within = -beyond
     for _ in range(60):
         middle = (within + beyond) / 2

@@ -21,9 +21,9 @@ from labelset.cli._terminal import writable
 __all__ = ["add", "run"]
 
 ABOUT = """Label sets for new rows, by the encoder, head, map and rule of a RUN. Rows come from an
-.npy file of features, from .jsonl (text, or features) or from .csv, `-` for standard input; or, for a
-model of your own, scores with --scores. Memory holds one batch, however long the input is. Out
-comes one JSON object per row, or a CSV line: labels, and their probabilities."""
+.npy file of features, from .jsonl (text, or features) or from .csv, `-` for standard input; or,
+for a model of your own, scores with --scores. Memory holds one batch, however long the input is.
+Out comes one JSON object per row, or a CSV line: labels, and their probabilities."""
 
 
 def add(verbs: Any) -> None:

@@ -55,9 +55,9 @@ class Standing:
     """`better` and `worse` only where the interval excludes 0; else `no difference`."""
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data, None for NaN."""
+        """Plain data, None for what is not finite."""
         held = asdict(self).items()
-        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in held}
+        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in held}
 
 
 Key = tuple[str, str, str]
@@ -150,7 +150,9 @@ def _standing(
     gaps = own[1][:pairs] - base[1][:pairs]
     again = draws(pairs, gaps.shape[1], seed + 1).T / pairs
     drawn = (gaps * again).sum(0)
-    drawn = drawn[~drawn.isnan()]
+    drawn = drawn[drawn.isfinite()]
+    if not len(drawn):  # the metric is not defined, or infinite, on every resample
+        return Standing(stage, metric, mean, sd, delta, math.nan, math.nan, "no difference")
     low, high = torch.quantile(drawn, torch.tensor([0.025, 0.975]).double()).tolist()
     return Standing(stage, metric, mean, sd, delta, low, high, _verdict(metric, low, high))
 
