@@ -6,11 +6,12 @@ export OMP_NUM_THREADS ?= 1
 .PHONY: demo test docs format clean
 
 demo: .venv/installed
-	$(BIN)/python examples/tour.py
+	$(BIN)/labelset compare digits --data train=1500 --data valid=500 --data test=1000 \
+		--epochs 8 --seeds 3 --force --out demo
 
 test: .venv/installed
-	$(BIN)/ruff check src tests examples benchmarks
-	$(BIN)/ruff format --check src tests examples benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/python -m labelset.pages docs --missing
 	$(BIN)/python -m pytest -n 2
@@ -19,8 +20,8 @@ docs: .venv/installed
 	$(BIN)/python -m labelset.pages docs
 
 format: .venv/installed
-	$(BIN)/ruff check --fix src tests examples benchmarks
-	$(BIN)/ruff format src tests examples benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
 
 .venv/installed: pyproject.toml constraints.txt
 	@echo "Installing into .venv (once; a minute or two) ..."
