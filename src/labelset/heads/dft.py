@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from labelset import check
-from labelset.heads._base import Head
+from labelset.heads._base import Head, affine
 
 __all__ = ["DFT"]
 
@@ -101,10 +101,9 @@ class DFT(Head):
         if where.device.type != "meta" and self.order.device.type != "meta":
             self.register_buffer("frequencies", self._fourier().to(where), persistent=False)
 
-    def project(self, features: Tensor) -> Tensor:
+    def project(self, features: Any) -> Tensor:
         """P e + c."""
-        x: Tensor = self.projection(features)
-        return x
+        return affine(self.projection, features)
 
     def matrix(self) -> tuple[Tensor, None]:
         """([F S], None)."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from labelset import check
-from labelset.heads._base import Head
+from labelset.heads._base import Head, affine
 
 __all__ = ["Linear"]
 
@@ -38,15 +39,16 @@ class Linear(Head):
         self.projection = nn.Identity() if rank is None else nn.Linear(features, width)
         self.classifier = nn.Linear(width, labels, bias=bias)
 
-    def project(self, features: Tensor) -> Tensor:
+    def project(self, features: Any) -> Any:
         """The features themselves, or P e + c."""
-        x: Tensor = self.projection(features)
-        return x
+        if isinstance(self.projection, nn.Linear):
+            return affine(self.projection, features)
+        return features
 
     def matrix(self) -> tuple[Tensor, Tensor | None]:
         """(W, b)."""
         return self.classifier.weight, self.classifier.bias
 
-    def logits(self, x: Tensor) -> Tensor:
+    def logits(self, x: Any) -> Tensor:
         """W x + b."""
-        return linear(x, *self.matrix())
+        return affine(self.classifier, x)

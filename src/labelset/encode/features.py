@@ -1,0 +1,73 @@
+"""Features as they are, scaled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from labelset.data import Dataset, SparseRows
+from labelset.encode._base import Encoder, Inputs
+from labelset.encode._standard import moments, standardised
+
+__all__ = ["Features"]
+
+
+@dataclass(kw_only=True, eq=False)
+class Features(Encoder):
+    """Numbers that are given: dense ones are standardised, sparse ones stay sparse.
+
+        dense   (x - mean) / deviation, 0 where missing
+        sparse  x / the largest |x| of the column, 0 where missing
+
+    All by training rows; a column that never changes is only centred.
+
+    >>> data = Dataset.from_arrays([[1.0, 5.0], [3.0, 5.0]], [[1], [0]])
+    >>> Features().fit(data)(data)
+    tensor([[-1.,  0.],
+            [ 1.,  0.]])
+    """
+
+    name = "features"
+
+    def fit(self, train: Dataset) -> Self:
+        x = _given(train)
+        self.learnt = {"largest": _largest(x)} if isinstance(x, SparseRows) else moments(x)
+        self.facts = {"width": x.shape[1], "sparse": isinstance(x, SparseRows)}
+        return self
+
+    def prepare(self, dataset: Dataset) -> Inputs:
+        width, sparse, x = self.fact("width"), self.fact("sparse"), _given(dataset)
+        if x.shape[1] != width or isinstance(x, SparseRows) != sparse:
+            kind = "sparse" if sparse else "dense"
+            raise ValueError(
+                f"the encoder was fitted to {width} {kind} features, got "
+                f"{'sparse' if isinstance(x, SparseRows) else 'dense'} ones, {x.shape[1]} a row"
+            )
+        if isinstance(x, SparseRows):
+            return _scaled(x, self.learnt["largest"])
+        return standardised(x, self.learnt["mean"], self.learnt["deviation"])
+
+
+def _given(dataset: Dataset) -> Any:
+    if dataset.features is None:
+        raise ValueError(
+            "the data set has no features; choose an encoder for its texts or images, such as "
+            "labelset.encode.build(labelset.encode.default_for(dataset))"
+        )
+    return dataset.features
+
+
+def _largest(x: SparseRows) -> Tensor:
+    """The largest |x| of each column; 1 where it is never known."""
+    values = x.filled().abs().nan_to_num(0.0)
+    top = torch.zeros(x.width).scatter_reduce(0, x.indices.long(), values, "amax")
+    return torch.where(top > 0, top, 1.0)
+
+
+def _scaled(x: SparseRows, largest: Tensor) -> SparseRows:
+    if x.values is None and bool((largest == 1).all()):
+        return x
+    return replace(x, values=(x.filled() / largest[x.indices.long()]).nan_to_num(0.0))

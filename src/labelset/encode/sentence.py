@@ -1,0 +1,107 @@
+"""Sentence embeddings by a transformer on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from labelset import check
+from labelset.catalog import hyper
+from labelset.data import Dataset
+from labelset.data._optional import optional
+from labelset.encode._base import Encoder, Inputs
+from labelset.encode._standard import moments, standardised
+
+__all__ = ["Sentence"]
+
+
+@dataclass(kw_only=True, eq=False)
+class Sentence(Encoder):
+    """The mean of a transformer's last hidden states over the words of a text, standardised.
+
+        e = sum_t m_t h_t / sum_t m_t,  e / |e|,  m_t = 1 for words, 0 for padding
+
+    The transformer is read from a folder with `config.json`, weights and tokeniser, or from an
+    installed package that holds one; nothing is fetched. It is not trained further.
+    """
+
+    name = "sentence"
+    costly = True
+
+    model: str = hyper("", "a folder with config.json, or an installed package that holds one")
+    length: int = hyper(256, "words and pieces of words after which a text is cut off")
+    batch: int = hyper(32, "texts at a time")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.whole("length", self.length, low=1)
+        check.whole("batch", self.batch, low=1)
+
+    def fit(self, train: Dataset) -> Self:
+        self.learnt = moments(self._embedded(train))
+        self.facts = {"width": len(self.learnt["mean"])}
+        return self
+
+    def prepare(self, dataset: Dataset) -> Inputs:
+        self.fact("width")
+        x = self._embedded(dataset)
+        return standardised(x, self.learnt["mean"], self.learnt["deviation"])
+
+    def _embedded(self, dataset: Dataset) -> Tensor:
+        """(rows, width), each of length 1."""
+        if dataset.texts is None:
+            raise ValueError("a sentence encoder needs texts, and the data set has none")
+        tokeniser, model = _loaded(self.model)
+        texts = dataset.texts
+        order = sorted(range(len(texts)), key=lambda row: len(texts[row]))  # so as to pad little
+        parts = [
+            self._mean_state(tokeniser, model, [texts[row] for row in order[at : at + self.batch]])
+            for at in range(0, len(order), self.batch)
+        ]
+        return torch.cat(parts)[torch.tensor(order).argsort()]
+
+    def _mean_state(self, tokeniser: Any, model: Any, texts: list[str]) -> Tensor:
+        tokens = tokeniser(
+            texts, padding=True, truncation=True, max_length=self.length, return_tensors="pt"
+        )
+        with torch.no_grad():
+            states = model(**tokens).last_hidden_state.float()
+        mask = tokens["attention_mask"][..., None].float()
+        mean = (states * mask).sum(1) / mask.sum(1).clamp(min=1)
+        return torch.nn.functional.normalize(mean)
+
+
+def _loaded(model: str) -> tuple[Any, Any]:
+    """Tokeniser and transformer."""
+    folder = _folder(model)
+    package = optional("transformers", "sentence encoders", extra="encode")
+    try:
+        tokeniser = package.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        network = package.AutoModel.from_pretrained(str(folder), local_files_only=True)
+        return tokeniser, network.eval()
+    except (OSError, ValueError, KeyError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{folder}: cannot be read as a sentence encoder: {reason}") from None
+
+
+def _folder(model: str) -> Path:
+    if not model:
+        raise ValueError(
+            "a sentence encoder needs `model`: a folder with config.json, or a package"
+        )
+    path = Path(model)
+    if not path.is_dir():
+        spec = find_spec(model) if model.isidentifier() else None
+        places = list(spec.submodule_search_locations or ()) if spec else []
+        if not places:
+            raise ValueError(f"{model}: neither a folder nor an installed package")
+        path = Path(places[0])
+    held = sorted(path.rglob("config.json"), key=lambda file: len(file.parts))
+    if not held:
+        raise ValueError(f"{path}: holds no config.json, so no sentence encoder")
+    return held[0].parent

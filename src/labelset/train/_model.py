@@ -1,0 +1,46 @@
+"""Encoder and head as one module, and its scores for many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from labelset.encode import Inputs
+from labelset.heads import Head
+from labelset.train._task import Task
+
+__all__ = ["Model", "scores"]
+
+ENTRIES = 1 << 22
+"""Scores that are computed together: 16 MB."""
+
+
+class Model(nn.Module):
+    """logits = head(encoder(inputs)), or head(inputs) where nothing before it is trained."""
+
+    def __init__(self, encoder: nn.Module | None, head: Head) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        logits: Tensor = self.head(inputs if self.encoder is None else self.encoder(inputs))
+        return logits
+
+
+@torch.no_grad()
+def scores(
+    model: Model, weights: Mapping[str, Tensor], task: Task, rows: Tensor, device: str
+) -> Tensor:
+    """(rows, labels) float32 logits on the CPU, by the given weights."""
+    model.eval()
+    size = max(16, min(4096, ENTRIES // max(task.labels.n, 1)))
+    out = torch.empty(len(rows), task.labels.n)
+    for start in range(0, len(rows), size):
+        inputs = task.inputs[rows[start : start + size]]
+        there = inputs if device == "cpu" else inputs.to(device)
+        out[start : start + size] = functional_call(model, dict(weights), (there,))
+    return out

@@ -1,0 +1,274 @@
+"""Encoders against scikit-learn and by hand; round trips; the cache."""
+
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from labelset import encode
+from labelset.data import Dataset, SparseRows
+
+WORDS = [
+    "red",
+    "green",
+    "blue",
+    "fork",
+    "knife",
+    "spoon",
+    "apple",
+    "pear",
+    "Über",
+    "naïve",
+    "42nd",
+    "x",
+    "a1",
+]
+
+
+def texts(rows=60, seed=0):
+    rng = np.random.default_rng(seed)
+    return [", ".join(rng.choice(WORDS, rng.integers(0, 12))) for _ in range(rows)]
+
+
+def text_data(rows=60):
+    split = torch.arange(rows) % 3
+    return Dataset.from_arrays(None, torch.ones(rows, 1), texts=texts(rows), split=split)
+
+
+def every_kind():
+    rng = torch.Generator().manual_seed(0)
+    y, split = torch.ones(30, 1), [0, 1, 2] * 10
+    dense = Dataset.from_arrays(torch.randn(30, 4, generator=rng), y, split=split)
+    thin = sparse.random(30, 8, 0.3, format="csr", random_state=0)
+    images = torch.randint(0, 256, (30, 3, 9, 12), generator=rng).to(torch.uint8)
+    return {
+        "features": dense,
+        "sparse": Dataset.from_arrays(thin, y, split=split),
+        "tfidf": text_data(30),
+        "svd": text_data(30),
+        "conv": Dataset.from_arrays(images=images, labels=y, split=split),
+    }
+
+
+SETTINGS = {"sparse": ("features", {}), "svd": ("tfidf", {"svd": 3, "least": 1})}
+
+
+def made(kind):
+    name, settings = SETTINGS.get(kind, (kind, {}))
+    return encode.build(name, **settings)
+
+
+def plain(x):
+    return x.dense() if isinstance(x, SparseRows) else x
+
+
+def test_dense_features_are_standardised_by_training_rows():
+    x = np.random.default_rng(0).normal(3, [1, 10, 0.1, 1], (50, 4)).astype(np.float32)
+    x[3, 1] = x[40, 1] = np.nan
+    x[:, 3] = 1e6  # never changes
+    split = np.arange(50) >= 30
+    data = Dataset.from_arrays(x, np.ones((50, 1)), split=2 * split)
+    got = encode.encoded(encode.build("features"), data)[1]
+    want = StandardScaler().fit(x[~split].astype(np.float64)).transform(x)
+    np.testing.assert_allclose(got[:, :3], np.nan_to_num(want)[:, :3], atol=2e-4)
+    assert (got[:, 3] == 0).all()
+
+
+def test_a_wild_number_stays_finite():
+    data = Dataset.from_arrays([[0.0], [1e-30], [3e38]], [[1]] * 3, split=[0, 0, 2])
+    assert encode.encoded(encode.build("features"), data)[1].isfinite().all()
+
+
+def test_sparse_features_are_scaled_by_the_largest():
+    x = sparse.random(
+        40, 12, 0.3, format="csr", random_state=1, data_rvs=lambda n: np.arange(n) - 20.0
+    )
+    data = Dataset.from_arrays(x, np.ones((40, 1)), split=[0] * 25 + [2] * 15)
+    got = encode.encoded(encode.build("features"), data)[1]
+    assert isinstance(got, SparseRows)
+    want = MaxAbsScaler().fit(x[:25]).transform(x)
+    np.testing.assert_allclose(got.dense(), want.toarray(), rtol=1e-6)
+
+
+def test_missing_sparse_numbers_become_0():
+    x = SparseRows.from_csr([0, 1, 2], [0, 0], 2, [float("nan"), 4.0])
+    data = Dataset.from_arrays(x, [[1], [1]])
+    assert encode.build("features").fit(data)(data).dense().tolist() == [[0, 0], [1, 0]]
+
+
+@pytest.mark.parametrize("ngrams", [1, 2, 3])
+@pytest.mark.parametrize("sublinear", [True, False])
+@pytest.mark.parametrize("least", [1, 3])
+def test_tfidf_is_scikit_learns(ngrams, sublinear, least):
+    data = text_data()
+    encoder, got = encode.encoded(
+        encode.build("tfidf", ngrams=ngrams, sublinear=sublinear, least=least), data
+    )
+    oracle = TfidfVectorizer(ngram_range=(1, ngrams), sublinear_tf=sublinear, min_df=least)
+    oracle.fit(data.part("train").texts)
+    assert encoder.facts["words"] == list(oracle.get_feature_names_out())
+    np.testing.assert_allclose(got.dense(), oracle.transform(data.texts).toarray(), atol=1e-6)
+
+
+def test_tfidf_keeps_the_most_frequent_words():
+    data = Dataset.from_arrays(None, [[1]] * 3, texts=["bb bb cc", "bb aa cc", "dd dd dd aa"])
+    encoder = encode.build("tfidf", words=3, least=1).fit(data)
+    assert encoder.facts["words"] == ["aa", "bb", "dd"]  # aa ties with cc
+
+
+def test_svd_spans_what_scikit_learns_does():
+    data = text_data(90)
+    encoder = encode.build("tfidf", svd=4, least=1).fit(data)
+    x = encode.build("tfidf", least=1).fit(data)(data).dense()
+    v = encoder.learnt["directions"]
+    best = TruncatedSVD(4, algorithm="arpack").fit(x.numpy()).components_
+    kept, most = (x @ v).square().sum(), ((x.numpy() @ best.T) ** 2).sum()
+    torch.testing.assert_close(v.T @ v, torch.eye(4), atol=1e-4, rtol=0)
+    assert kept >= 0.999 * most
+    got = encoder(data)
+    torch.testing.assert_close(got.mean(0), torch.zeros(4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(got.std(0, correction=0), torch.ones(4), atol=1e-4, rtol=0)
+
+
+def test_bad_input_is_named():
+    data = text_data(9)
+    with pytest.raises(ValueError, match="lower `least`"):
+        encode.build("tfidf", least=100).fit(data)
+    with pytest.raises(ValueError, match="svd must be at most"):
+        encode.build("tfidf", svd=500).fit(data)
+    with pytest.raises(ValueError, match="has no features"):
+        encode.build("features").fit(data)
+    with pytest.raises(ValueError, match="needs images"):
+        encode.build("conv").fit(data)
+    with pytest.raises(RuntimeError, match="fitted first"):
+        encode.build("tfidf")(data)
+    with pytest.raises(TypeError, match="svd"):
+        encode.build("tfidf", sdv=3)
+    with pytest.raises(ValueError, match="no features, texts or images"):
+        encode.default_for(Dataset.from_arrays(None, [[1]]))
+    two, three = (Dataset.from_arrays(torch.ones(2, n), [[1]] * 2) for n in (2, 3))
+    with pytest.raises(ValueError, match="fitted to 2 dense features"):
+        encode.build("features").fit(two)(three)
+
+
+@pytest.mark.parametrize("kind", ["features", "sparse", "tfidf", "svd", "conv"])
+def test_round_trip_through_json_and_tensors(kind):
+    data = every_kind()[kind]
+    encoder = made(kind).fit(data.part("train"))
+    if encoder.module is not None:
+        encoder.module(data.images)  # batch norm learns something
+    saved = json.loads(json.dumps(encoder.as_json()))
+    twin = encode.from_json(saved, {k: t.clone() for k, t in encoder.state().items()})
+    assert torch.equal(plain(twin(data)), plain(encoder(data)))
+    unfitted = encode.from_json(made(kind).as_json(), {})
+    assert not unfitted.fitted
+
+
+@pytest.mark.parametrize("kind", ["tfidf", "svd"])
+def test_what_is_costly_is_computed_once(kind, tmp_path, monkeypatch):
+    data = every_kind()[kind]
+    first, x = encode.encoded(made(kind), data, tmp_path)
+    (file,) = tmp_path.iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(type(first), "fit", None)
+        patch.setattr(type(first), "prepare", None)
+        second, again = encode.encoded(made(kind), data, tmp_path)
+    assert torch.equal(plain(x), plain(again))
+    assert torch.equal(plain(second(data)), plain(x))
+    file.write_bytes(file.read_bytes()[:200])  # damaged: made anew
+    assert torch.equal(plain(encode.encoded(made(kind), data, tmp_path)[1]), plain(x))
+    other = Dataset.from_arrays(
+        None, data.labels, texts=[*data.texts[:-1], "new"], split=data.split
+    )
+    encode.encoded(made(kind), other, tmp_path)
+    encode.encoded(encode.build("tfidf", ngrams=2), data, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_the_test_part_teaches_nothing():
+    for kind, data in every_kind().items():
+        held = made(kind).fit(data.part("train"))
+        torch.manual_seed(0)
+        one = encode.encoded(made(kind), data)[0]
+        assert one.facts == held.facts
+        for name, t in held.learnt.items():
+            assert torch.equal(one.learnt[name], t), (kind, name)
+
+
+def test_conv_takes_bytes_floats_and_large_pictures():
+    torch.manual_seed(0)
+    images = torch.randint(0, 256, (4, 3, 100, 40)).to(torch.uint8)
+    data = Dataset.from_arrays(images=images, labels=[[1]] * 4)
+    encoder = encode.build("conv", width=16, side=32).fit(data)
+    assert encoder(data).shape == (4, 16)
+    same = Dataset.from_arrays(images=images.float(), labels=[[1]] * 4)
+    torch.testing.assert_close(encoder(same), encoder(data))
+    tiny = Dataset.from_arrays(images=images[..., :3, :2], labels=[[1]] * 4)
+    assert encoder(tiny).isfinite().all()
+
+
+class Tokeniser:
+    def __call__(self, batch, **_):
+        ids = [[len(word) for word in text.split()] or [0] for text in batch]
+        longest = max(map(len, ids))
+        mask = [[1] * len(row) + [0] * (longest - len(row)) for row in ids]
+        padded = [row + [99] * (longest - len(row)) for row in ids]
+        return {"input_ids": torch.tensor(padded), "attention_mask": torch.tensor(mask)}
+
+
+class Transformer:
+    def eval(self):
+        return self
+
+    def __call__(self, input_ids, attention_mask):
+        x = input_ids.float()
+        return types.SimpleNamespace(last_hidden_state=torch.stack([x, x**2, x * 0 + 1], -1))
+
+
+def test_sentences_are_means_over_their_words(tmp_path, monkeypatch):
+    fake = types.ModuleType("transformers")
+    for name, made in (("AutoTokenizer", Tokeniser), ("AutoModel", Transformer)):
+        maker = types.SimpleNamespace(from_pretrained=lambda path, made=made, **_: made())
+        setattr(fake, name, maker)
+    monkeypatch.setitem(sys.modules, "transformers", fake)
+    (tmp_path / "config.json").write_text("{}")
+    data = Dataset.from_arrays(None, [[1]] * 3, texts=["a bbb ccccc dd", "aa", "bbb b"])
+    encoder = encode.build("sentence", model=str(tmp_path), batch=2)
+    raw = torch.tensor([[11 / 4, 39 / 4, 1], [2, 4, 1], [2, 5, 1]])
+    unit = raw / raw.norm(dim=1, keepdim=True)
+    want = (unit - unit.mean(0)) / unit.std(0, correction=0)
+    torch.testing.assert_close(encoder.fit(data)(data), want, atol=1e-4, rtol=1e-4)
+
+
+def test_a_sentence_encoder_that_is_not_there(tmp_path, monkeypatch):
+    data = text_data(6)
+    for model, said in (("", "needs `model`"), ("no_such_model", "neither a folder nor")):
+        with pytest.raises(ValueError, match=said):
+            encode.build("sentence", model=model).fit(data)
+    with pytest.raises(ValueError, match=r"no config\.json"):
+        encode.build("sentence", model=str(tmp_path)).fit(data)
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ImportError, match="transformers"):
+        encode.build("sentence", model=str(tmp_path)).fit(data)
+
+
+def test_modules_of_ones_own():
+    data = every_kind()["conv"]
+    flat = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 9 * 12, 5))
+    encoder, inputs = encode.encoded(encode.as_encoder(flat, data), data)
+    assert inputs.dtype == torch.uint8
+    torch.testing.assert_close(encoder(data), flat(data.images / 255))
+    with pytest.raises(ValueError, match="give it again"):
+        encode.from_json(encoder.as_json(), {})
+    with pytest.raises(TypeError, match="encoder must be"):
+        encode.as_encoder(3, data)
+    with pytest.raises(ValueError, match="images or features"):
+        encode.as_encoder(flat, data).fit(text_data(3))

@@ -1,0 +1,166 @@
+"""Killed and resumed: the same numbers as if nothing had happened."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+
+import pytest
+import torch
+
+from labelset import train as tr
+from labelset.data import Dataset
+
+ROWS = 300
+
+
+def dataset(kind="dense"):
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(ROWS, 8, generator=rng)
+    y = x[:, :5] + 0.5 * torch.randn(ROWS, 5, generator=rng) > 0.5
+    split = torch.arange(ROWS) % 3
+    if kind == "sparse":
+        from scipy.sparse import csr_matrix
+
+        x = csr_matrix((x * (x > 0)).numpy())
+    if kind == "images":
+        return Dataset.from_arrays(images=x.repeat(1, 8).view(ROWS, 1, 8, 8), labels=y, split=split)
+    return Dataset.from_arrays(x, y, split=split)
+
+
+SETTINGS = tr.Settings(loss="asl", epochs=6, ema=0.9, batch=32, seed=5)
+
+
+class Killed(Exception):
+    """Stands for whatever ends a process."""
+
+
+def killed_at(epoch):
+    def stop(news):
+        if news.epoch_over and news.epoch == epoch:
+            raise Killed
+
+    return stop
+
+
+def same(one, two):
+    for part in one.scores:
+        assert torch.equal(one.scores[part], two.scores[part]), part
+    strip = [[{**epoch, "seconds": 0} for epoch in run.history] for run in (one, two)]
+    assert strip[0] == strip[1]
+    assert (one.best_epoch, one.stopped) == (two.best_epoch, two.stopped)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "images"])
+@pytest.mark.parametrize("optimiser", ["shared-adamw", "sgd"])
+def test_resumed_runs_end_alike(kind, optimiser, tmp_path):
+    data, settings = dataset(kind), replace(SETTINGS, optimiser=optimiser)
+    whole = tr.train(data, settings)
+    for epoch in (1, 3):
+        with pytest.raises(Killed):
+            tr.train(data, settings, tmp_path, epoch > 1, killed_at(epoch), save_seconds=0)
+    again = tr.train(data, settings, tmp_path, resume=True, save_seconds=0)
+    same(whole, again)
+    same(whole, tr.train(data, settings, tmp_path, resume=True))  # nothing is left to do
+
+
+def test_dropout_is_resumed_as_well(tmp_path):
+    data, module = dataset(), torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout())
+    whole = tr.train(data, SETTINGS, encoder=module)
+    with pytest.raises(Killed):
+        tr.train(data, SETTINGS, tmp_path, False, killed_at(2), module, save_seconds=0)
+    torch.rand(5)
+    same(whole, tr.train(data, SETTINGS, tmp_path, resume=True, encoder=module))
+
+
+def test_patience_is_resumed(tmp_path):
+    data = dataset()
+    noise = data.labels[torch.randperm(ROWS, generator=torch.Generator().manual_seed(1))]
+    data = replace(data, labels=noise)
+    settings = replace(SETTINGS, patience=2, epochs=40, lr=0.3, ema=0.0)
+    whole = tr.train(data, settings)
+    assert whole.stopped == "patience"
+    with pytest.raises(Killed):
+        tr.train(
+            data, settings, tmp_path, progress=killed_at(len(whole.history) - 2), save_seconds=0
+        )
+    same(whole, tr.train(data, settings, tmp_path, resume=True))
+
+
+CHILD = """
+    import os, signal, sys
+    sys.path.insert(0, {tests!r})
+    import torch
+    torch.set_num_threads(1)
+    import test_resume as t
+    def die(news):
+        if news.epoch_over and news.epoch == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+    t.tr.train(t.dataset(), t.SETTINGS, {folder!r}, progress=die, save_seconds=0)
+"""
+
+
+def test_a_process_killed_by_force(tmp_path):
+    code = textwrap.dedent(CHILD.format(tests=os.path.dirname(__file__), folder=str(tmp_path)))
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
+    seen = []
+    again = tr.train(dataset(), SETTINGS, tmp_path, resume=True, progress=seen.append)
+    assert min(news.epoch for news in seen) == 3
+    same(tr.train(dataset(), SETTINGS), again)
+
+
+def test_without_resume_training_starts_anew(tmp_path):
+    tr.train(dataset(), SETTINGS, tmp_path)
+    seen = []
+    tr.train(dataset(), replace(SETTINGS, seed=1), tmp_path, progress=seen.append)
+    assert min(news.epoch for news in seen) == 0
+
+
+def test_few_epochs_need_few_checkpoints(tmp_path, monkeypatch):
+    times = []
+    monkeypatch.setattr(
+        "labelset.train._checkpoint.write_with", lambda path, write: times.append(path)
+    )
+    tr.train(dataset(), SETTINGS, tmp_path, save_seconds=1000)
+    assert len(times) == 1  # the last
+
+
+def test_bad_checkpoints_are_refused(tmp_path):
+    data, path = dataset(), tmp_path / "checkpoint.pt"
+    whole = tr.train(data, SETTINGS, tmp_path)
+    good = path.read_bytes()
+    other = replace(data, labels=dataset().labels[torch.arange(ROWS).flip(0)])
+    with pytest.raises(tr.BadCheckpoint, match="epochs = 6, not 7"):
+        tr.train(data, replace(SETTINGS, epochs=7), tmp_path, resume=True)
+    with pytest.raises(tr.BadCheckpoint, match="its data is not the same"):
+        tr.train(other, SETTINGS, tmp_path, resume=True)
+    with pytest.raises(tr.BadCheckpoint, match="encoder name = 'features', not 'module'"):
+        tr.train(data, SETTINGS, tmp_path, resume=True, encoder=torch.nn.Linear(8, 3))
+    damaged, weights = bytearray(good), whole.head.classifier.weight.detach().T.numpy().tobytes()
+    assert weights in good
+    damaged[good.find(weights) + 3] ^= 1  # one bit of the best weights
+    for bad in (b"", b"nonsense", good[: len(good) // 2], bytes(damaged)):
+        path.write_bytes(bad)
+        with pytest.raises(tr.BadCheckpoint, match="damaged or no checkpoint"):
+            tr.train(data, SETTINGS, tmp_path, resume=True)
+        assert path.read_bytes() == bad
+    torch.save({"weights": torch.zeros(3)}, path)
+    with pytest.raises(tr.BadCheckpoint, match="no checkpoint of this labelset"):
+        tr.train(data, SETTINGS, tmp_path, resume=True)
+
+
+class Evil:
+    def __reduce__(self):
+        return (os.system, ("touch evil",))
+
+
+def test_a_checkpoint_cannot_run_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save(Evil(), tmp_path / "checkpoint.pt")
+    with pytest.raises(tr.BadCheckpoint):
+        tr.train(dataset(), SETTINGS, tmp_path, resume=True)
+    assert not (tmp_path / "evil").exists()
