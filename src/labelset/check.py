@@ -28,8 +28,9 @@ __all__ = [
 def nearest(wrong: str, names: Iterable[str]) -> str:
     """The hint of an error about a name: the nearest right one, then all of them."""
     names = sorted(names)
-    close = difflib.get_close_matches(wrong, names, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    folded = {name.casefold(): name for name in names}
+    close = difflib.get_close_matches(wrong.casefold(), folded, n=1, cutoff=0.5)
+    hint = f"did you mean {folded[close[0]]!r}? " if close else ""
     return f"{hint}known: {', '.join(names) or 'none'}"
 
 

@@ -77,7 +77,7 @@ def test_the_test_part_is_not_for_fitting(run):
         (lambda p: Run(names=list("abcd"), parts=p, loss="nope"), "no loss is called 'nope'"),
         (
             lambda p: Run(names=list("abcd"), head=heads.build("linear", features=2, labels=3)),
-            "4 labels",
+            "has 3 labels, names 4",
         ),
         (lambda p: Part(p["valid"].labels, [[1.0]]), "shape"),
         (lambda p: Part([[1]], [[float("nan")]]), "numbers"),

@@ -47,7 +47,9 @@ def test_wrong_usage_is_status_two(argv, capsys):
     with pytest.raises(SystemExit) as stop:
         main(argv)
     assert stop.value.code == 2
-    assert "usage: labelset" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "--help" in err
 
 
 def test_version_and_help(capsys):

@@ -117,7 +117,7 @@ def test_a_loss_without_a_link_still_has_its_ranking_judged(files, capsys):
         (["predict", "RUN", "nothing.txt"], "--format"),
         (["predict", "RUN", "nothing.csv"], "no such file"),
         (["doctor", "nowhere"], "not a run"),
-        (["pack", "RUN", "--valid", "a", "b"], "there is a run already"),
+        (["pack", "RUN", "--valid", "a", "b"], "not empty"),
         (["pack", "elsewhere"], "nothing to pack"),
     ],
 )
@@ -146,3 +146,71 @@ def test_labels_without_names_get_numbers(files):
     out = str(files / "plain")
     assert main(["pack", out, "--valid", str(files / "v.npy"), str(files / "y.npy")]) == 0
     assert Run.open(out).names == ["0", "1"]
+
+
+def test_a_comparison_keeps_what_is_fitted_on_it(files, capsys):
+    run = pack(files)
+    (files / "cmp").mkdir()
+    (files / "run").rename(files / "cmp" / "best")
+    (files / "cmp" / "compare.json").write_text("{}")
+    assert run
+    assert main(["calibrate", str(files / "cmp"), "--map", "isotonic"]) == 0
+    assert type(Run.open(files / "cmp").map).__name__ == "Isotonic"
+    assert not (files / "cmp" / "model.json").exists()
+
+
+def test_pack_keeps_the_files_that_are_there(files, capsys):
+    scores, labels = str(files / "valid.npy"), str(files / "valid_y.npz")
+    before = (files / "valid_y.npz").read_bytes()
+    assert main(["pack", str(files), "--valid", scores, labels]) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert (files / "valid_y.npz").read_bytes() == before
+
+
+def test_parts_must_agree_on_their_names(files, capsys):
+    y = np.load(files / "test_y.npz")["Y"]
+    np.savez(files / "test_y.npz", Y=y, label_names=["tea cup", "knife", "fork"])
+    args = ["pack", str(files / "r")]
+    for part in ("valid", "test"):
+        args += [f"--{part}", str(files / f"{part}.npy"), str(files / f"{part}_y.npz")]
+    assert main(args) == 2
+    assert "other label names" in capsys.readouterr().err
+
+
+def test_unknown_labels_are_not_shown_as_on(files, capsys):
+    np.save(files / "v.npy", np.array([[3.0, 1, 1], [2, 1, 1]]))
+    np.save(files / "y.npy", np.array([[1, np.nan, 0], [np.nan] * 3]))
+    out = str(files / "u")
+    assert main(["pack", out, "--test", str(files / "v.npy"), str(files / "y.npy")]) == 0
+    capsys.readouterr()
+    assert main(["query", out, "0", "--json"]) == 0
+    assert [r["labels"] for r in json.loads(capsys.readouterr().out)["rows"]] == [["0"], []]
+
+
+def test_json_is_json_where_a_figure_is_infinite(files, capsys):
+    np.save(files / "v.npy", np.array([[1000.0], [-1000.0]]))
+    np.save(files / "y.npy", np.array([[0.0], [1.0]]))
+    out = str(files / "far")
+    assert main(["pack", out, "--test", str(files / "v.npy"), str(files / "y.npy")]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", out, "--metrics", "nll", "brier", "--json"]) == 0
+    got = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(name))
+    assert got["metrics"] == {"nll": None, "brier": 1.0}
+    assert "infinite" in got["notes"]["nll"]
+
+
+def test_names_that_move_the_cursor_are_shown_escaped(files, capsys):
+    (files / "names.txt").write_text("\ufefffork\nesc\x1b[31mred\nc\n", encoding="utf-8")
+    run = pack(files, "--names", str(files / "names.txt"))
+    assert Run.open(run).names == ["fork", "esc\x1b[31mred", "c"]
+    capsys.readouterr()
+    assert main(["evaluate", run, "--per-label", "map@class"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_training_labels_serve_propensities(files, capsys):
+    (files / "t.jsonl").write_text('{"labels": [0]}\n{"labels": [0, 1]}\n')  # label 2 never occurs
+    run = pack(files, "--train-labels", str(files / "t.jsonl"))
+    capsys.readouterr()
+    assert main(["evaluate", run, "--metrics", "psp@2", "--json"]) == 0
+    assert 0 < json.loads(capsys.readouterr().out)["metrics"]["psp@2"] <= 1

@@ -144,3 +144,25 @@ def test_findings_are_plain_data():
     found = diagnose(packed(5 * v, y, loss="bce"))
     again = json.loads(json.dumps(found.as_json()))
     assert again["findings"][0]["cause"] == "miscalibrated"
+
+
+def test_rows_without_known_labels_do_not_matter():
+    v, y = world(signal=1.0, rate=0.05)
+    y[1::2] = torch.nan
+    found = diagnose(packed(v, y, loss="bce"))
+    assert "threshold" in found.causes
+
+
+def test_evidence_counts_known_entries_only():
+    v, y = world(signal=1.0)
+    y[torch.rand(y.shape, generator=torch.Generator().manual_seed(3)) < 0.9] = torch.nan
+    text = str(diagnose(packed(5 * v, y, loss="bce")))
+    share = float(y[~y.isnan()].mean())
+    assert f"share on {share:.3f}" in " ".join(text.split())
+
+
+def test_nothing_can_be_judged_where_nothing_is_on():
+    v, y = world()
+    found = diagnose(packed(v, torch.zeros_like(y), loss="bce"))
+    assert found.causes == ["too-few"]
+    assert "nothing can be judged" in found.summary

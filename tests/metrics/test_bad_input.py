@@ -68,3 +68,21 @@ def test_top_k_streams_hold_sums_only():
     for _ in range(10):
         stream.update(torch.randn(50, 7), torch.rand(50, 7) < 0.5)
     assert sum(t.numel() for t in stream.total.values()) == 3
+
+
+def test_a_stream_keeps_batches_in_memory_of_its_own():
+    g = torch.Generator().manual_seed(0)
+    buffer, whole = torch.empty(10, 4), build("map@class").stream()
+    scores, y = torch.randn(30, 4, generator=g), torch.rand(30, 4, generator=g) < 0.5
+    for first in (0, 10, 20):
+        buffer.copy_(scores[first : first + 10])
+        whole.update(buffer, y[first : first + 10])
+    assert whole.compute() == build("map@class")(scores, y)
+
+
+def test_a_refused_batch_leaves_a_stream_as_it_was():
+    stream = build("psp@k", propensity=[0.5, 0.5]).stream()
+    with pytest.raises(ValueError, match="not 3"):
+        stream.update([[0.1, 0.2, 0.3]], [[1, 0, 0]])
+    stream.update([[0.1, 0.2]], [[1, 0]])
+    assert stream.compute() == 1.0

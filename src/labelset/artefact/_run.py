@@ -32,6 +32,8 @@ FORMAT = 1
 MODEL, HEAD, ENCODER = "model.json", "head.safetensors", "encoder.safetensors"
 COMPARED = "compare.json"
 SPLITS = ("train", "valid", "test")
+DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, OSError, MemoryError)
+"""What reading a file that somebody has meddled with may raise."""
 BLOCK = 4096  # rows that go through the head together
 
 
@@ -90,6 +92,8 @@ class Run:
     encoder: Encoder | None = None
     about: dict[str, Any] = field(default_factory=dict)
     """Anything else worth knowing, as JSON."""
+    folder: Path | None = field(default=None, repr=False)
+    """Where it was opened from or saved to."""
 
     def __post_init__(self) -> None:
         self.names = _names(self.names)
@@ -103,8 +107,12 @@ class Run:
                 raise ValueError(f"parts are called {', '.join(SPLITS)}, got {name!r}")
             if part.labels.n != len(self.names):
                 raise ValueError(f"{name} has {part.labels.n} labels, names {len(self.names)}")
-        if self.head is not None and len(self.head.matrix()[0]) != len(self.names):
-            raise ValueError(f"the head does not have {len(self.names)} labels")
+        if self.head is not None:
+            weight = self.head.matrix()[0]
+            if len(weight) != len(self.names):
+                raise ValueError(f"the head has {len(weight)} labels, names {len(self.names)}")
+            if not bool(weight.isfinite().all()):
+                raise ValueError("the head has weights that are NaN or infinite")
 
     # ---- from rows to scores --------------------------------------------------------------------
 
@@ -190,8 +198,11 @@ class Run:
         """A module of one's own is in no file: it must be given again."""
         return self.encoder is not None and self.encoder.name in encode.names()
 
-    def save_model(self, path: str | Path) -> None:
-        """Write only `model.json`: names, loss, map and rule."""
+    def save_model(self, path: str | Path | None = None) -> None:
+        """Write only `model.json`: names, loss, map and rule; where it came from by default."""
+        self.folder = self.folder if path is None else Path(path)
+        if self.folder is None:
+            raise ValueError("this run was never saved: say where to")
         held = {
             "format": FORMAT,
             "names": self.names,
@@ -204,7 +215,7 @@ class Run:
             "about": self.about,
         }
         content = json.dumps(held, indent=1, ensure_ascii=False)
-        write_bytes(Path(path) / MODEL, content.encode())
+        write_bytes(self.folder / MODEL, content.encode())
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
@@ -218,6 +229,8 @@ class Run:
             held = json.loads((folder / MODEL).read_text(encoding="utf-8"))
             if held["format"] != FORMAT:
                 raise ValueError(f"has format {held['format']}, this labelset reads {FORMAT}")
+            if not isinstance(held["names"], list):
+                raise ValueError("names must be a list")
             return cls(
                 names=held["names"],
                 parts={name: Part(*read_part(folder / f"{name}.npz")) for name in held["parts"]},
@@ -227,9 +240,11 @@ class Run:
                 head=heads.load(folder / HEAD) if held["head"] else None,
                 encoder=_encoder(folder, held["encoder"]),
                 about=held["about"],
+                folder=folder,
             )
-        except (KeyError, TypeError, ValueError, OSError, AttributeError) as error:
-            raise ValueError(f"{path}: damaged run: {error!r}") from None
+        except DAMAGE as error:
+            what = f"{type(error).__name__}: " if isinstance(error, LookupError) else ""
+            raise ValueError(f"{path}: damaged run: {what}{error}") from None
 
 
 def _encoder(folder: Path, described: Any) -> Encoder | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import labelset
 from labelset.cli import (
@@ -23,12 +25,12 @@ from labelset.cli import (
     _tune,
     _verify,
 )
-from labelset.losses import NoLink
 from labelset.proofs import ProofFailed
 from labelset.retrieve import QueryError
 
 __all__ = ["main"]
 
+PROBLEMS = (ValueError, TypeError, ImportError, OSError, RuntimeError, MemoryError, ProofFailed)
 VERBS = (
     *(_compare, _train, _tune, _data, _report, _pack, _evaluate, _calibrate, _decide, _predict),
     *(_query, _doctor, _verify, _list),
@@ -42,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int | None = args.run(args)
     except BrokenPipeError:
         return 0
-    except (ValueError, TypeError, ImportError, OSError, NoLink, ProofFailed) as error:
+    except PROBLEMS as error:
+        if os.environ.get("LABELSET_DEBUG"):
+            raise
         problem = error.problem if isinstance(error, QueryError) else str(error)
         print(f"labelset: {' '.join(problem.split())}", file=sys.stderr)
         return 2
@@ -52,8 +56,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status or 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Wrong arguments are bad input too: one line, and exit status 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"labelset: {message} (see {self.prog} --help)\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="labelset", description="Everything after the encoder in multi-label learning."
     )
     parser.add_argument("--version", action="version", version=f"labelset {labelset.__version__}")

@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> None:
     fitted = calibrate.build(args.map, **given).fit(part.scores, part.labels)
     had_rule = held.rule is not None
     held.map, held.rule = fitted, None
-    held.save_model(args.model)
     if args.diagram:
         after = fitted(part.scores)
         curves = {"before": before, f"after {args.map}": after}
         drawn = {name: reliability(p, part.labels) for name, p in curves.items()}
         Path(args.diagram).write_text(diagram(drawn, f"Reliability on {args.on}"), encoding="utf-8")
+    held.save_model()
     if args.json:
         print(json.dumps({"map": fitted.as_json(), "rule_taken_out": had_rule}))
         return

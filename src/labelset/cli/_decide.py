@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
         rule = decide.build(args.rule, **settings(args.set)).fit(p, part.labels)
     held.rule = rule
     after = _judge(held, p, part)
-    held.save_model(args.model)
+    held.save_model()
     if args.json:
         print(json.dumps({"rule": rule.as_json(), "before": before, "after": after}))
         return

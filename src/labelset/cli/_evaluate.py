@@ -40,13 +40,14 @@ def run(args: argparse.Namespace) -> None:
     held = Run.open(args.model)
     part = held.scored(args.on)
     given = _given(held, part)
-    values, notes = _measure(args.metrics, given, part)
+    values, notes = _measure([_built(held, name) for name in args.metrics], given, part)
     each = _each(args.per_label, given, part, held) if args.per_label else None
     if args.json:
-        print(json.dumps({"on": args.on, "metrics": values, "notes": notes, "per_label": each}))
+        found = {"on": args.on, "metrics": values, "notes": notes, "per_label": each}
+        print(json.dumps(found, allow_nan=False))
         return
     rows = [
-        [name, _number(value), _better(build(name)), notes.get(name, "")]
+        [name, _number(value), _better(_built(held, name)[1]), notes.get(name, "")]
         for name, value in values.items()
     ]
     print(f"{args.on}: {len(part):,} rows, {part.labels.n:,} labels\n")
@@ -65,13 +66,19 @@ def _given(held: Run, part: Part) -> dict[str, Any]:
     return {"scores": part.scores, "probabilities": p, "label sets": held.decide(p)}
 
 
+def _built(held: Run, name: str) -> tuple[str, Metric]:
+    """A metric; those that weigh by propensity learn it from the run's training labels."""
+    if name.startswith("psp@") and "train" in held.parts:
+        return name, build(name, train=held.parts["train"].labels)
+    return name, build(name)
+
+
 def _measure(
-    chosen: list[str], given: dict[str, Any], part: Part
+    chosen: list[tuple[str, Metric]], given: dict[str, Any], part: Part
 ) -> tuple[dict[str, float | None], dict[str, str]]:
     values: dict[str, float | None] = {}
     notes: dict[str, str] = {}
-    for name in chosen:
-        metric = build(name)
+    for name, metric in chosen:
         values[name] = None
         if metric.takes not in given:
             notes[name] = "no probabilities: fit a map with labelset calibrate"
@@ -80,6 +87,9 @@ def _measure(
             report = metric.report(given[metric.takes], part.labels)
         except ValueError as error:
             notes[name] = str(error)
+            continue
+        if math.isinf(report.value):
+            notes[name] = "infinite: a probability of 0 or 1 was wrong"
             continue
         values[name] = report.value
         if report.left_out:

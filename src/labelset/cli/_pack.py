@@ -45,28 +45,43 @@ def add(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read everything, check it, and write the folder."""
-    if (Path(args.out) / "model.json").exists():
-        raise ValueError(f"{args.out}: there is a run already; choose another folder")
-    parts, names = {}, None
-    for name in ("train", "valid", "test"):
-        pair = getattr(args, name)
-        if pair:
-            scores = read_scores(pair[0])
-            labels, found, _ = read_labels(pair[1], n=scores.shape[1])
-            parts[name], names = Part(labels, scores), names or found
-    if args.train_labels:
-        labels, found, _ = read_labels(args.train_labels)
-        parts["train"], names = Part(labels), names or found
-    if not parts:
-        raise ValueError("nothing to pack: give --valid SCORES LABELS, or --test, or --train")
+    out = Path(args.out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{out}: is there already and not empty; choose another folder")
+    parts, names = _parts(args)
     n = next(iter(parts.values())).labels.n
     if args.names:
-        names = Path(args.names).read_text(encoding="utf-8").splitlines()
+        text = Path(args.names).read_text(encoding="utf-8-sig").rstrip("\n")
+        names = [line.rstrip("\r") for line in text.split("\n")]
     head = None if args.head is None else _head(args.head)
     made = Run(names=names or [str(i) for i in range(n)], parts=parts, loss=args.loss, head=head)
     made.save(args.out)
     rows = ", ".join(f"{name} {len(part):,} rows" for name, part in parts.items())
     print(f"{args.out}: {n:,} labels; {rows}")
+
+
+def _parts(args: argparse.Namespace) -> tuple[dict[str, Part], list[str] | None]:
+    """The parts, and the names that all of their files agree on."""
+    if args.train and args.train_labels:
+        raise ValueError("give --train, or --train-labels, not both")
+    parts: dict[str, Part] = {}
+    names: list[str] | None = None
+    n: int | None = None
+    given = {name: getattr(args, name) for name in ("valid", "test", "train")}
+    if args.train_labels:
+        given["train"] = (None, args.train_labels)
+    for name, pair in given.items():
+        if not pair:
+            continue
+        scores = None if pair[0] is None else read_scores(pair[0])
+        n = n if scores is None else scores.shape[1]
+        labels, found, _ = read_labels(pair[1], n=n)
+        if names and found and names != found:
+            raise ValueError(f"{pair[1]}: has other label names than the part before it")
+        parts[name], names = Part(labels, scores), names or found
+    if not parts:
+        raise ValueError("nothing to pack: give --valid SCORES LABELS, or --test, or --train")
+    return parts, names
 
 
 def _head(path: str) -> Head:

@@ -68,12 +68,12 @@ def _scores(held: Run, args: argparse.Namespace) -> Iterator[Tensor]:
     if args.source in ("train", "valid", "test"):
         scores = held.scored(args.source).scores
         assert scores is not None
-        yield from scores.split(1024)
+        yield from scores.split(1024)  # type: ignore[no-untyped-call]
     elif args.scores:
         scores = read_scores(args.source)
         if scores.shape[1] != n:
             raise ValueError(f"{args.source}: {scores.shape[1]} labels, the run has {n}")
-        yield from scores.split(1024)
+        yield from scores.split(1024)  # type: ignore[no-untyped-call]
     else:
         kind = args.format or ("jsonl" if args.source == "-" else Path(args.source).suffix[1:])
         if kind not in ("npy", "jsonl", "csv"):

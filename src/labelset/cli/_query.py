@@ -58,4 +58,5 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _names(held: Run, labels: Any) -> list[str]:
-    return [held.names[i] for i in labels.indices.tolist()]
+    on = labels.indices if labels.values is None else labels.indices[labels.values > 0]
+    return [held.names[i] for i in on.tolist()]

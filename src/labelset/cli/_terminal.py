@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["bar", "table", "writable"]
+__all__ = ["bar", "printable", "table", "writable"]
 
 
 def writable(path: str) -> None:
@@ -31,8 +31,14 @@ def bar() -> Callable[[int, int], None]:
     return show
 
 
+def printable(text: str) -> str:
+    """Label names are data: what would move the cursor or ring the bell is shown escaped."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def table(rows: list[list[str]], left: tuple[int, ...] = (0,)) -> str:
     """Columns of text, those in `left` flushed left, the others right. Row 0 is the head."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(

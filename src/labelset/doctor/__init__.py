@@ -18,6 +18,10 @@ def diagnose(run: Run, on: str = "valid", seconds: float = 20.0) -> Diagnosis:
     `seconds` bounds the proofs about label sets that the head cannot say.
     """
     part = run.scored(on)
+    if not int(part.labels.counts().sum()):
+        nothing = "No label is on in the held-out rows: nothing can be judged by them."
+        remedy = "Hold out rows in which labels are on, or diagnose another part with --on."
+        return Diagnosis(nothing, [Finding("too-few", nothing, f"{len(part)} rows", remedy)])
     p = run.current_probabilities(part.scores)
     seen = facts(run, part, p)
     findings = [*of_labels(run, seen), *of_link(run, part, p)]

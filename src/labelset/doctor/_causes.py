@@ -103,8 +103,7 @@ def of_link(run: Run, part: Part, p: Tensor) -> list[Finding]:
             "wrong-link",
             f"The scores are read with the wrong link: the model {sure} with {name!r}.",
             f"Average calibration error {now:.3f} as it is, {best:.3f} with the link of {name!r}; "
-            f"mean probability {float(p.mean()):.3f}, share on "
-            f"{float(part.labels.counts().double().mean()) / max(part.labels.n, 1):.3f}.",
+            f"{_means(p, part)}.",
             f"Use the loss's own link: labelset calibrate RUN --map link --loss {name}.",
             numbers={"ace": now, "ace_with_link": best, "loss": name},
         )
@@ -119,13 +118,12 @@ def of_probabilities(run: Run, part: Part, p: Tensor) -> list[Finding]:
     now = reliability(p, part.labels).ace()
     if quality is None or now < GAP or quality.after > now / 2:
         return []
-    share = part.labels.dense().nanmean()
     return [
         Finding(
             "miscalibrated",
             "The probabilities are not true.",
             f"Average calibration error {now:.3f}; after Platt scaling {quality.after:.3f} "
-            f"(cross-validated). Mean probability {float(p.mean()):.3f}, share on {share:.3f}.",
+            f"(cross-validated); {_means(p, part)}.",
             "Fit a map on held-out rows: labelset calibrate RUN --map platt.",
             numbers={"ace": now, "ace_after": quality.after},
         )
@@ -134,10 +132,12 @@ def of_probabilities(run: Run, part: Part, p: Tensor) -> list[Finding]:
 
 def of_thresholds(run: Run, part: Part, p: Tensor, seen: Facts) -> list[Finding]:
     """Labels that are ranked well and yet cut off: what other thresholds would find."""
-    if len(part) < 2 * FEW or not _both_kinds(part):
+    mask = part.labels.known()
+    rows = torch.arange(len(part)) if mask is None else mask.any(1).nonzero().flatten()
+    if len(rows) < 2 * FEW or not _both_kinds(part):
         return []
     ranked = seen.z >= CHANCE
-    halves = [torch.arange(len(part)) % 2 == i for i in (0, 1)]
+    halves = [rows[i::2] for i in (0, 1)]
     metric = build("f1-macro")
     now, then, hits = [], [], torch.zeros(part.labels.n, dtype=torch.int64)
     for fit_on, judge_on in (halves, halves[::-1]):
@@ -188,6 +188,12 @@ def of_head(run: Run, part: Part, seconds: float) -> list[Finding]:
             {"rows": [part.id(int(i)) for i in never[:100]], "count": len(never)},
         )
     ]
+
+
+def _means(p: Tensor, part: Part) -> str:
+    y = part.labels.dense()
+    known = ~y.isnan()
+    return f"mean probability {float(p[known].mean()):.3f}, share on {float(y[known].mean()):.3f}"
 
 
 def _named(run: Run, which: Tensor) -> list[str]:

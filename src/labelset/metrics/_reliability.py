@@ -12,7 +12,7 @@ from torch import Tensor
 from labelset import _given, check
 from labelset.labels import Labels
 
-__all__ = ["Reliability", "bin_sums", "mass_bin_sums", "reliability"]
+__all__ = ["CELLS", "Reliability", "bin_sums", "mass_bin_sums", "reliability"]
 
 CELLS = 2**22  # entries turned to float64 at a time
 

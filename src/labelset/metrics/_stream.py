@@ -26,6 +26,16 @@ class Kept:
         both.parts = self.parts + other.parts
         return both
 
+    def copied(self) -> Kept:
+        """The same in memory of its own, whatever becomes of the batch."""
+        given, labels = self.together()
+        return Kept(given.clone(), labels)
+
+    def to_cpu(self) -> Kept:
+        """The same in main memory."""
+        given, labels = self.together()
+        return Kept(given.cpu(), labels.to("cpu"))
+
     def together(self) -> tuple[Tensor, Labels]:
         """All rows in one."""
         if len(self.parts) > 1:
@@ -59,8 +69,10 @@ class Stream:
         given, y = self.metric.checked(given, labels)
         if self.n not in (None, y.n):
             raise ValueError(f"batches must have equal numbers of labels, got {self.n} and {y.n}")
+        state = self.metric.state(given, y)
         self.n = y.n
-        self._add(self.metric.state(given, y))
+        kept = {key: v.copied() if isinstance(v, Kept) else v for key, v in state.items()}
+        self._add(kept)
 
     def compute(self) -> float:
         """The value over all that was counted."""
@@ -93,7 +105,7 @@ class Stream:
             everyone.merge(self)
             return everyone
         parts: list[Any] = [None] * distributed.get_world_size()
-        distributed.all_gather_object(parts, (self.total, self.n))
+        distributed.all_gather_object(parts, (_on_cpu(self.total), self.n))
         for total, n in parts:
             if total is not None:
                 everyone.n = n
@@ -103,6 +115,13 @@ class Stream:
     def _add(self, state: State) -> None:
         old = self.total
         self.total = state if old is None else {key: old[key] + state[key] for key in old}
+
+
+def _on_cpu(state: State | None) -> State | None:
+    """Processes may sit on different devices; what they count meets in main memory."""
+    if state is None:
+        return None
+    return {key: v.to_cpu() if isinstance(v, Kept) else v.cpu() for key, v in state.items()}
 
 
 def _equal(one: Metric, other: Metric) -> bool:

@@ -12,7 +12,7 @@ from labelset import check
 from labelset.catalog import hyper
 from labelset.labels import Labels
 from labelset.metrics._base import Metric, Result
-from labelset.metrics._reliability import Reliability, bin_sums, mass_bin_sums
+from labelset.metrics._reliability import CELLS, Reliability, bin_sums, mass_bin_sums
 from labelset.metrics._stream import Kept, State
 
 __all__ = ["ACE", "ECE", "MCE", "NLL", "Brier"]
@@ -96,10 +96,16 @@ class _EntryMean(Metric):
         raise NotImplementedError
 
     def state(self, given: Tensor, labels: Labels) -> State:
-        y = labels.dense(torch.float64)
-        known = ~y.isnan()
-        values = self.entries(given.double()[known], y[known])
-        return {"sum": values.sum(), "entries": known.sum()}
+        total = torch.zeros((), dtype=torch.float64, device=given.device)
+        entries = torch.zeros((), dtype=torch.int64, device=given.device)
+        step = max(CELLS // max(labels.n, 1), 1)
+        for first in range(0, len(given), step):
+            y = labels[first : first + step].dense(torch.float64)
+            known = ~y.isnan()
+            p = given[first : first + step].double()
+            total += self.entries(p[known], y[known]).sum()
+            entries += known.sum()
+        return {"sum": total, "entries": entries}
 
     def result(self, state: State) -> Result:
         if not int(state["entries"]):
