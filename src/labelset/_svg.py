@@ -9,7 +9,7 @@ from html import escape
 import torch
 from torch import Tensor
 
-__all__ = ["Line", "Panel", "chart"]
+__all__ = ["Line", "Panel", "chart", "words"]
 
 GREY = "#999999"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -37,6 +37,15 @@ class Panel:
     axis: str = "score"
 
 
+def words(text: str) -> str:
+    """Text inside an SVG: markup is escaped, and what XML forbids becomes a blank.
+
+    >>> words("a < b\\x01")
+    'a &lt; b '
+    """
+    return escape("".join(c if c.isprintable() else " " for c in text))
+
+
 def chart(panels: list[Panel], title: str, familiar: str) -> str:
     """Panels side by side with one legend, as a self-contained SVG; the familiar line is grey."""
     keys = list(dict.fromkeys(name for panel in panels for name in panel.lines))
@@ -48,17 +57,17 @@ def chart(panels: list[Panel], title: str, familiar: str) -> str:
     for i, name in enumerate(keys):
         x, y = LEFT + i * 112, height - 12
         body.append(f'<path d="M{x} {y - 4}h20" stroke="{colours[name]}"/>')
-        body.append(f'<text x="{x + 26}" y="{y}">{escape(name)}</text>')
+        body.append(f'<text x="{x + 26}" y="{y}">{words(name)}</text>')
     width = max(width, LEFT + 112 * len(keys))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style>"
+        f"<title>{words(title)}</title><style>{STYLE}</style>"
         f'<rect width="{width}" height="{height}" fill="#fff"/>\n' + "\n".join(body) + "\n</svg>\n"
     )
 
 
 def _panel(panel: Panel, x0: float, colours: Mapping[str, str]) -> str:
-    out = [f'<text class="t" x="{x0}" y="{TOP - 14}">{escape(panel.title)}</text>']
+    out = [f'<text class="t" x="{x0}" y="{TOP - 14}">{words(panel.title)}</text>']
     for share in (0.0, 0.5, 1.0):
         y = TOP + HEIGHT * (1 - share)
         out.append(f'<path class="g" d="M{x0} {y:.0f}h{WIDTH}"/>')

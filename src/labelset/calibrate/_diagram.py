@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from html import escape
 
 import torch
 
-from labelset._svg import COLOURS
+from labelset._svg import COLOURS, words
 from labelset.metrics import Reliability
 
 __all__ = ["diagram"]
@@ -45,13 +44,13 @@ def diagram(curves: Mapping[str, Reliability], title: str, level: float = 0.95) 
         body += _curve(curve, colour, level)
         body += _bars(curve, colour, most, i, len(curves))
         body.append(f'<rect x="{LEFT}" y="{y - 6}" width="20" height="4" fill="{colour}"/>')
-        body.append(f'<text x="{LEFT + 28}" y="{y}">{escape(keys[i])}</text>')
+        body.append(f'<text x="{LEFT + 28}" y="{y}">{words(keys[i])}</text>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" role="img">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style>"
+        f"<title>{words(title)}</title><style>{STYLE}</style>"
         f'<rect width="{width}" height="{height}" fill="#fff"/>\n'
-        f'<text class="t" x="{LEFT}" y="24">{escape(title)}</text>\n'
+        f'<text class="t" x="{LEFT}" y="24">{words(title)}</text>\n'
         + "\n".join(body)
         + "\n</svg>\n"
     )

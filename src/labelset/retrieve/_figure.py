@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 
-from labelset._svg import COLOURS
+from labelset._svg import COLOURS, words
 from labelset.retrieve._protocol import Group, Retrieval
 
 __all__ = ["curves"]
@@ -61,13 +60,13 @@ def curves(found: Mapping[str, Retrieval], title: str = "Retrieval by queries") 
     body += [_band(scale, line, _colour(i)) for i, (_, line) in enumerate(drawn)]
     for i, (name, line) in enumerate(drawn):  # after all bands, so that none covers a line
         x, y = scale.x(line[-1].length) + 10, heights[name] + 4
-        label = f'<text x="{x:.1f}" y="{y:.1f}" style="fill:{_colour(i)}">{escape(name)}</text>'
+        label = f'<text x="{x:.1f}" y="{y:.1f}" style="fill:{_colour(i)}">{words(name)}</text>'
         body += [_line(scale, line, _colour(i), i // len(COLOURS)), label]
     right = 30 + 7 * max(len(name) for name, _ in drawn)  # room for the names
     width, height = LEFT + WIDTH + right, TOP + HEIGHT + BOTTOM
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style>"
+        f"<title>{words(title)}</title><style>{STYLE}</style>"
         f'<rect width="{width}" height="{height}" fill="#fff"/>\n' + "\n".join(body) + "\n</svg>\n"
     )
 
@@ -77,7 +76,7 @@ def _points(table: Retrieval) -> list[Group]:
 
 
 def _axes(scale: _Scale, title: str) -> str:
-    out = [f'<text class="t" x="{LEFT}" y="{TOP - 36}">{escape(title)}</text>']
+    out = [f'<text class="t" x="{LEFT}" y="{TOP - 36}">{words(title)}</text>']
     tenths = range(round(scale.low * 10), round(scale.high * 10) + 1)
     for tenth in tenths if len(tenths) <= 6 else [t for t in tenths if t % 2 == 0]:
         y = scale.y(tenth / 10)

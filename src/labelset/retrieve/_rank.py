@@ -89,7 +89,7 @@ def _formula(query: str | Formula) -> Formula:
 
 def _asked(query: str | Formula, probs: Any, names: Sequence[str]) -> tuple[Diagram, Tensor]:
     """The query's diagram, and the (rows, names of the query) probabilities it asks about."""
-    p = _probabilities(probs)
+    p = _given.probabilities(probs)
     place = _places(names, p.shape[1])
     diagram = Diagram(_formula(query))
     for name in diagram.names:
@@ -97,15 +97,6 @@ def _asked(query: str | Formula, probs: Any, names: Sequence[str]) -> tuple[Diag
             raise _unknown(name, query, list(place))
     columns = [place[name.text] for name in diagram.names]
     return diagram, p[:, columns].double()
-
-
-def _probabilities(probs: Any) -> Tensor:
-    p = _given.matrix(probs, "probabilities")
-    if p.numel():
-        low, high = torch.aminmax(p)  # one pass; NaN fails both comparisons
-        if not bool((low >= 0) & (high <= 1)):
-            return _given.probabilities(p)
-    return p
 
 
 def _places(names: Any, n: int) -> dict[str, int]:
