@@ -90,9 +90,9 @@ def _frame(most: float) -> Iterable[str]:
         yield f'<text class="a" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{tick:,.0f}</text>'
     middle = LEFT + SIDE / 2
     yield f'<text x="{middle:g}" y="{FLOOR + 34}" text-anchor="middle">predicted probability</text>'
-    for words, y in (("how often on", TOP + SIDE / 2), ("entries", FLOOR - TALL / 2)):
+    for axis, y in (("how often on", TOP + SIDE / 2), ("entries", FLOOR - TALL / 2)):
         yield (
-            f'<text transform="translate(14 {y:g}) rotate(-90)" text-anchor="middle">{words}</text>'
+            f'<text transform="translate(14 {y:g}) rotate(-90)" text-anchor="middle">{axis}</text>'
         )
 
 

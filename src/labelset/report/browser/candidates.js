@@ -1,0 +1,70 @@
+// The answer: the candidates with their metrics, raw, tuned and calibrated.
+
+const STAGES = [["raw", "Raw"], ["tuned", "Tuned"], ["calibrated", "Calibrated"]];
+const WORDS = { better: "better than the baseline", worse: "worse than the baseline",
+  "no difference": "no difference from the baseline", baseline: "baseline" };
+
+function metricNames() {
+  const names = Object.keys(data.metrics);
+  return names.sort((a, b) => (b === data.optimise) - (a === data.optimise));
+}
+
+function summaryOf(raw, metric, stage) {
+  return raw.summary.find((row) => row.metric === metric && row.stage === stage) || null;
+}
+
+function answerTable() {
+  const stages = STAGES.filter(([stage]) => data.candidates.some((raw) => raw.summary.some((row) => row.stage === stage)));
+  if (!stages.length) return null;
+  const box = h("div"), last = stages[stages.length - 1][0];
+  const show = (stage) => box.replaceChildren(stageTable(stage === "all" ? stages.map(([each]) => each) : [stage]));
+  show(last);
+  const options = stages.length > 1 ? [...stages, ["all", "All"]] : stages;
+  return h("div", { class: "card" },
+    h("div", { class: "cardhead" }, h("h2", null, "Candidates"), choice("Stage", options, last, show)), box,
+    h("p", { class: "note" }, "Mean ± standard deviation. The bar is the interval of the difference from the baseline, ",
+      "which is the vertical line; ", h("span", { class: "good" }, "▲ better"), " and ",
+      h("span", { class: "bad" }, "▼ worse"), " mark differences that are significant. ↓ lower is better."));
+}
+
+function stageTable(stages) {
+  const rows = data.candidates.flatMap((raw) => stages.map((stage) => ({ raw, stage })))
+    .filter(({ raw, stage }) => raw.summary.some((row) => row.stage === stage));
+  const names = metricNames();
+  const columns = [candidateColumn(stages.length > 1), ...names.map((name) => metricColumn(name, rows))];
+  const lower = data.metrics[names[0]] && !data.metrics[names[0]].higher;
+  return sortedTable({ caption: "Candidates", columns, rows, page: 30, sort: { at: 1, way: lower ? 1 : -1 },
+    rowClass: ({ raw }) => (raw.key === data.best ? "best" : null) }).element;
+}
+
+function candidateColumn(withStage) {
+  return {
+    title: "Candidate", kind: "text", key: ({ raw }) => raw.key,
+    cell: ({ raw, stage }) => h("div", { class: "candidate" }, named(raw.key),
+      raw.key === data.best ? h("span", { class: "badge strong" }, "recommended") : null,
+      raw.key === data.baseline ? h("span", { class: "badge" }, "baseline") : null,
+      h("small", null, [raw.loss, raw.head, withStage ? stage : null].filter(Boolean).join(" · "))),
+  };
+}
+
+function metricColumn(name, rows) {
+  const of = ({ raw, stage }) => summaryOf(raw, name, stage);
+  const ends = rows.map(of).filter((row) => row && row.low !== null).flatMap((row) => [Math.abs(row.low), Math.abs(row.high)]);
+  const reach = Math.max(1e-9, ...ends);
+  const { higher, about } = data.metrics[name];
+  return {
+    title: [name, higher ? null : h("span", { title: "lower is better" }, " ↓")], about,
+    key: (row) => of(row)?.mean, cell: (row) => metricCell(of(row), reach, row.raw.key === data.baseline),
+  };
+}
+
+function metricCell(row, reach, baseline) {
+  if (!row) return "–";
+  const mark = { better: "▲", worse: "▼" }[row.verdict] || "";
+  const kind = { better: "good", worse: "bad" }[row.verdict] || "even";
+  const spread = row.sd === null ? null : h("small", null, ` ± ${fixed(row.sd)}`);
+  const value = h("div", null, h("span", { class: `mark ${kind}`, "aria-hidden": "true" }, mark), h("b", null, fixed(row.mean)), spread);
+  if ([row.delta, row.low, row.high].includes(null) || baseline) return [value, hidden(baseline ? WORDS.baseline : WORDS[row.verdict])];
+  const words = `${WORDS[row.verdict]}: ${signed(row.delta)}, interval ${signed(row.low)} to ${signed(row.high)}`;
+  return h("div", { title: words }, value, whisker(row, reach), hidden(words));
+}

@@ -1,0 +1,46 @@
+// The page, put together.
+
+function bar() {
+  const links = [["answer", "Answer"], ["explore", "Explore"], ["sets", "Label sets"], ["errors", "Errors"], ["query", "Query"], ["rerun", "Rerun"]];
+  const select = h("select", { id: "candidate", onchange: (event) => chooseCandidate(event.target.value) },
+    data.candidates.map((raw) => h("option", { value: raw.key, selected: raw.key === data.best }, raw.key)));
+  return h("nav", { "aria-label": "Sections" },
+    h("ul", null, links.map(([id, text]) => h("li", null, h("a", { href: `#${id}` }, text)))),
+    h("div", { class: "tools" }, h("label", { for: "candidate" }, "Candidate"), select, themeButton()));
+}
+
+function themeButton() {
+  const dark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const button = h("button", { type: "button", id: "theme", onclick: () => {
+    document.documentElement.dataset.theme = dark() ? "light" : "dark";
+    say();
+  } });
+  const say = () => (button.textContent = dark() ? "Light" : "Dark");
+  say();
+  return button;
+}
+
+function facts() {
+  const labels = data.names.length, candidates = data.candidates.length;
+  const count = (n, one, many) => `${whole(n)} ${n === 1 ? one : many}`;
+  return h("p", { class: "facts" }, [count(candidates, "candidate", "candidates"), count(labels, "label", "labels"), count(data.count, "test row", "test rows")].join(" · "));
+}
+
+function notes() {
+  return data.notes.length ? h("ul", { class: "notes" }, data.notes.map((note) => h("li", null, note))) : null;
+}
+
+async function start() {
+  await loadRows();
+  document.getElementById("bar").replaceWith(bar());
+  document.getElementById("answer").append(facts(), ...[answerTable(), notes()].filter(Boolean));
+  document.getElementById("main").append(exploreSection(), setsSection(), errorsSection(), askSection(), rerunSection());
+  await chooseCandidate(data.best);
+  document.documentElement.dataset.ready = "yes";
+}
+
+start().catch((error) => {
+  const why = typeof DecompressionStream === "undefined" ? "this browser is too old to unpack its data" : error.message;
+  document.getElementById("answer").append(h("p", { class: "problem" }, `This report could not be drawn: ${why}.`));
+  throw error;
+});
