@@ -62,6 +62,9 @@ class Metric(ABC):
     """The value of perfect predictions; NaN where it depends on the labels."""
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """Hyperparameters with which the laws and the docs try the metric."""
+    worked: ClassVar[tuple[dict[str, Any], ...]] = ()
+    """Cases worked by hand, which a law holds the metric to: what is `given`, the `labels`, the
+    `value`, and where they matter `left_out` (0 unless said) and the `settings`."""
 
     def __call__(self, given: Any, labels: Any) -> float:
         return self.report(given, labels).value

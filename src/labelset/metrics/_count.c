@@ -4,6 +4,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #define SPREAD
 #endif
 #define LANES 16
+#define STEPS 1024
 #define WIDE 32
 #define TALL 512
 
@@ -24,11 +26,17 @@ typedef struct {
 } Job;
 
 #define REAL float
+#define KEY uint32_t
+#define TOP ((uint32_t)1 << 31)
 #define NAME(x) float_##x
 #include "_count.h"
 #undef REAL
+#undef KEY
+#undef TOP
 #undef NAME
 #define REAL double
+#define KEY uint64_t
+#define TOP ((uint64_t)1 << 63)
 #define NAME(x) double_##x
 #include "_count.h"
 
@@ -71,14 +79,18 @@ static PyObject *rank(PyObject *self, PyObject *args) {
     }
     long *reached = malloc(sizeof(long) * most);
     void *spare = malloc(sizeof(double) * (most > WIDE * TALL ? most : WIDE * TALL));
-    if (reached && spare) {
+    int *steps = malloc(sizeof(int) * WIDE * (STEPS + 2));
+    if (reached && spare && steps) {
         Py_BEGIN_ALLOW_THREADS
-        if (by_column) bytes == 4 ? float_columns(&j, reached, spare) : double_columns(&j, reached, spare);
-        else bytes == 4 ? float_rows(&j, reached, spare) : double_rows(&j, reached, spare);
+        if (by_column) {
+            if (bytes == 4) float_columns(&j, reached, spare, steps);
+            else double_columns(&j, reached, spare, steps);
+        } else if (bytes == 4) float_rows(&j, reached, spare, steps);
+        else double_rows(&j, reached, spare, steps);
         Py_END_ALLOW_THREADS
     }
-    int failed = !reached || !spare;
-    free(reached), free(spare);
+    int failed = !reached || !spare || !steps;
+    free(reached), free(spare), free(steps);
     Py_buffer *all[] = {&scores, &starts, &own, &at_least, &level, &on_at_least};
     for (int i = 0; i < 6; i++) PyBuffer_Release(all[i]);
     if (failed) return PyErr_NoMemory();

@@ -6,6 +6,7 @@ breaking the ties, so that no order of the labels is favoured.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,15 @@ from labelset.metrics._ranks import Ranks, ranks
 from labelset.metrics._stream import State
 
 __all__ = ["F1AtK", "NDCGAtK", "PSPAtK", "PrecisionAtK", "RecallAtK", "propensities"]
+
+# Worked by hand below, k = 2: one hit of one, one of two, nothing on, nothing known.
+CASE = {
+    "given": ((0.9, 0.5, 0.1), (0.1, 0.5, 0.9), (0.9, 0.5, 0.1), (0.9, 0.5, 0.1)),
+    "labels": ((1, 0, 0), (1, 1, 0), (0, 0, 0), (torch.nan,) * 3),
+    "settings": {"k": 2},
+}
+TIED = {"given": ((0.5, 0.5),), "labels": ((1, 0),), "settings": {"k": 1}}
+SECOND = 1 / math.log2(3)  # what the second place is worth
 
 
 def in_top(found: Ranks, k: int) -> Tensor:
@@ -49,6 +59,10 @@ class PrecisionAtK(_AtK):
     """
 
     name = "precision@k"
+    worked = (
+        {**CASE, "value": (1 / 2 + 1 / 2 + 0) / 3, "left_out": 1},
+        {**TIED, "value": 1 / 2},
+    )
     best = torch.nan
     why_undefined = "no label is known"
 
@@ -66,6 +80,7 @@ class RecallAtK(_AtK):
     """
 
     name = "recall@k"
+    worked = ({**CASE, "value": (1 + 1 / 2) / 2, "left_out": 2}, {**TIED, "value": 1 / 2})
     best = torch.nan
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
@@ -83,6 +98,7 @@ class F1AtK(_AtK):
     """
 
     name = "f1@k"
+    worked = ({**CASE, "value": (2 / 3 + 1 / 2) / 2, "left_out": 2}, {**TIED, "value": 1 / 2})
     best = torch.nan
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
@@ -101,6 +117,10 @@ class NDCGAtK(_AtK):
     """
 
     name = "ndcg@k"
+    worked = (
+        {**CASE, "value": (1 + SECOND / (1 + SECOND)) / 2, "left_out": 2},
+        {**TIED, "value": 1 / 2},
+    )
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
         found = ranks(given, labels)
@@ -144,6 +164,14 @@ class PSPAtK(Metric):
     name = "psp@k"
     takes = "scores"
     examples = ({"k": 2, "propensity": (0.25,) * 6},)
+    worked = (
+        {  # the first row's label is found, worth 2; the second's, worth 4, is not
+            "given": ((0.9, 0.1), (0.9, 0.1)),
+            "labels": ((1, 0), (0, 1)),
+            "settings": {"k": 1, "propensity": (0.5, 0.25)},
+            "value": 2 / (2 + 4),
+        },
+    )
 
     def __post_init__(self) -> None:
         check.whole("k", self.k, low=1)

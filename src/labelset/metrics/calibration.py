@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,6 +17,27 @@ from labelset.metrics._reliability import CELLS, Reliability, bin_sums, mass_bin
 from labelset.metrics._stream import Kept, State
 
 __all__ = ["ACE", "ECE", "MCE", "NLL", "Brier"]
+
+# Worked by hand below, two bins each: gaps |1/3 - 1/6| of three entries and 1 - 0.9 of one; gaps
+# 0.5 - 0.15 and 0.5 - 0.35; gaps 0.5 - 0.3 in the first class, 1 - 0.7 in the second, none in the
+# third.
+WIDTH = {
+    "given": ((0.1, 0.1, 0.3, 0.9, 0.9),),
+    "labels": ((0, 0, 1, 1, torch.nan),),
+    "settings": {"bins": 2},
+}
+MASS = {
+    "given": ((0.1, 0.2, 0.3, 0.4),),
+    "labels": ((0, 1, 0, 1),),
+    "settings": {"bins": 2, "binning": "mass"},
+}
+BY_CLASS = {
+    "given": ((0.2, 0.6, 0.5), (0.4, 0.8, 0.5)),
+    "labels": ((0, 1, torch.nan), (1, 1, torch.nan)),
+    "settings": {"bins": 2, "average": "class"},
+    "value": (0.2 + 0.3) / 2,
+    "left_out": 1,
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,6 +89,11 @@ class ACE(_Binned):
     """
 
     name = "ace"
+    worked = (
+        {**WIDTH, "value": (1 / 6 + 0.1) / 2},
+        {**MASS, "value": (0.35 + 0.15) / 2},
+        BY_CLASS,
+    )
     gap = "ace"
 
 
@@ -74,6 +101,7 @@ class MCE(_Binned):
     """Maximum calibration error: the largest gap of a bin that is not empty."""
 
     name = "mce"
+    worked = ({**WIDTH, "value": 1 / 6}, {**MASS, "value": 0.35}, BY_CLASS)
     gap = "mce"
 
 
@@ -81,6 +109,11 @@ class ECE(_Binned):
     """Expected calibration error: the mean gap, bins weighted by how many entries they hold."""
 
     name = "ece"
+    worked = (
+        {**WIDTH, "value": (3 * 1 / 6 + 1 * 0.1) / 4},
+        {**MASS, "value": (0.35 + 0.15) / 2},
+        BY_CLASS,
+    )
     gap = "ece"
 
 
@@ -121,6 +154,13 @@ class Brier(_EntryMean):
     """
 
     name = "brier"
+    worked = (
+        {
+            "given": ((0.5, 0.2, 0.9),),
+            "labels": ((1, 0, torch.nan),),
+            "value": (0.25 + 0.04) / 2,
+        },
+    )
 
     def entries(self, p: Tensor, y: Tensor) -> Tensor:
         return (p - y).square()
@@ -136,6 +176,13 @@ class NLL(_EntryMean):
     """
 
     name = "nll"
+    worked = (
+        {
+            "given": ((0.5, 0.25, 0.9),),
+            "labels": ((1, 0, torch.nan),),
+            "value": -(math.log(0.5) + math.log(0.75)) / 2,
+        },
+    )
 
     def entries(self, p: Tensor, y: Tensor) -> Tensor:
         on, off = torch.special.xlogy(y, p), torch.special.xlog1py(1 - y, -p)

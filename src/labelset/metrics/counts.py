@@ -18,6 +18,14 @@ from labelset.metrics._stream import State
 __all__ = ["CF1", "OF1", "F1Macro", "F1Micro", "F1Samples", "F1Weighted", "Hamming", "Precision"]
 __all__ += ["Recall", "SubsetAccuracy"]
 
+# Worked by hand below. Of the last class and of the last row nothing is known. By class, (true
+# positives, false positives, false negatives) are (1, 1, 0), (0, 1, 0), (1, 0, 1); by row (1, 1, 1)
+# and (1, 1, 0).
+SAID = ((1, 1, 0, 1), (1, 0, 1, 0), (0, 1, 0, 0))
+TRUTH = ((1, 0, 1, torch.nan), (0, 0, 1, torch.nan), (torch.nan,) * 4)
+CASE = {"given": SAID, "labels": TRUTH}
+QUIET = {"given": ((1, 0),), "labels": ((1, 0),)}  # nothing on or said of the second class
+
 
 def f_score(counts: Tensor, beta: float, zero_division: float) -> Tensor:
     """(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp); `zero_division` where nothing is on or said."""
@@ -60,6 +68,11 @@ class F1Micro(_F):
     """
 
     name = "f1-micro"
+    worked = (
+        {**CASE, "value": 4 / 7},
+        {**CASE, "settings": {"beta": 2.0}, "value": 10 / 16},
+        {"given": ((0,),), "labels": ((0,),), "settings": {"zero_division": 1.0}, "value": 1.0},
+    )
 
     def result(self, state: State) -> Result:
         if not bool(state["known"].any()):
@@ -82,6 +95,12 @@ class F1Macro(_F):
     """
 
     name = "f1-macro"
+    worked = (
+        {**CASE, "value": (2 / 3 + 0 + 2 / 3) / 3, "left_out": 1},
+        {**CASE, "settings": {"beta": 2.0}, "value": (5 / 6 + 0 + 5 / 9) / 3, "left_out": 1},
+        {**QUIET, "value": 1 / 2},
+        {**QUIET, "settings": {"zero_division": 1.0}, "value": 1.0},
+    )
 
     def result(self, state: State) -> Result:
         return mean_of_defined(self.each(state), "no label is known")
@@ -104,6 +123,10 @@ class F1Weighted(_F):
     """
 
     name = "f1-weighted"
+    worked = (
+        {**CASE, "value": (1 * 2 / 3 + 0 * 0 + 2 * 2 / 3) / 3, "left_out": 1},
+        {**CASE, "settings": {"beta": 2.0}, "value": (5 / 6 + 2 * 5 / 9) / 3, "left_out": 1},
+    )
 
     def result(self, state: State) -> Result:
         tp, _, fn = state["counts"]
@@ -128,6 +151,10 @@ class F1Samples(RowMean):
     name = "f1-samples"
     takes = "label sets"
     why_undefined = "no label is known"
+    worked = (
+        {**CASE, "value": (1 / 2 + 2 / 3) / 2, "left_out": 1},
+        {**CASE, "settings": {"beta": 2.0}, "value": (5 / 10 + 5 / 6) / 2, "left_out": 1},
+    )
     examples = ({}, {"beta": 2.0}, {"zero_division": 1.0})
 
     def __post_init__(self) -> None:
@@ -176,6 +203,10 @@ class Precision(_Share):
     """How many of the labels predicted are on."""
 
     name = "precision"
+    worked = (
+        {"given": ((1, 1), (1, 0)), "labels": ((1, 0), (0, 0)), "value": 1 / 3},
+        {**CASE, "settings": {"average": "macro"}, "value": (1 / 2 + 0 + 1) / 3, "left_out": 1},
+    )
     other = 1
 
 
@@ -183,6 +214,10 @@ class Recall(_Share):
     """How many of the labels that are on are predicted."""
 
     name = "recall"
+    worked = (
+        {**CASE, "value": 2 / 3},
+        {**CASE, "settings": {"average": "macro"}, "value": (1 + 0 + 1 / 2) / 3, "left_out": 1},
+    )
     other = 2
 
 
@@ -194,6 +229,7 @@ class Hamming(Metric):
     """
 
     name = "hamming"
+    worked = ({"given": ((1, 0), (1, 1)), "labels": ((1, 0), (torch.nan, 0)), "value": 1 / 3},)
     takes = "label sets"
     higher_is_better = False
     best = 0.0
@@ -218,6 +254,10 @@ class SubsetAccuracy(RowMean):
     name = "subset-accuracy"
     takes = "label sets"
     why_undefined = "no label is known"
+    worked = (
+        {**CASE, "value": 0.0, "left_out": 1},
+        {"given": ((1, 0), (1, 1)), "labels": ((1, 0), (0, torch.nan)), "value": 1 / 2},
+    )
 
     def rows(self, given: Labels, labels: Labels) -> Tensor:
         right = (confusion(given, labels, by_class=False)[1:].sum(0) == 0).double()

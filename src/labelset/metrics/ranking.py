@@ -16,6 +16,8 @@ from labelset.metrics._stream import Kept, State
 
 __all__ = ["Coverage", "MAPClass", "MAPSample", "RankingLoss"]
 
+UNKNOWN = (torch.nan,) * 3
+
 
 def average_precision(found: Ranks, interpolated: bool = False) -> Tensor:
     """(lines,): the mean over labels that are on of the precision at their scores.
@@ -52,6 +54,25 @@ class MAPClass(Metric):
     name = "map@class"
     takes = "scores"
     examples = ({}, {"interpolated": True})
+    worked = (
+        {  # no row has the last class
+            "given": ((0.9, 0.1, 0.5), (0.8, 0.2, 0.4), (0.1, 0.9, 0.3)),
+            "labels": ((1, 0, 0), (0, 1, 0), (1, 1, 0)),
+            "value": ((1 + 2 / 3) / 2 + 1) / 2,
+            "left_out": 1,
+        },
+        {  # the first two are tied
+            "given": ((0.5,), (0.5,), (0.1,)),
+            "labels": ((1,), (0,), (1,)),
+            "value": (1 / 2 + 2 / 3) / 2,
+        },
+        {
+            "given": ((0.7,), (0.8,), (0.9,)),
+            "labels": ((1,), (1,), (0,)),
+            "settings": {"interpolated": True},
+            "value": 2 / 3,
+        },
+    )
 
     def state(self, given: Tensor, labels: Labels) -> State:
         return {"kept": Kept(given, labels)}
@@ -79,6 +100,20 @@ class MAPSample(RowMean):
     name = "map@sample"
     takes = "scores"
     examples = ({}, {"interpolated": True})
+    worked = (
+        {
+            "given": ((0.9, 0.1, 0.5), (0.5, 0.5, 0.1), (0.3, 0.2, 0.1)),
+            "labels": ((1, 1, 0), (1, 0, 0), (0, 0, 0)),
+            "value": ((1 + 2 / 3) / 2 + 1 / 2) / 2,
+            "left_out": 1,
+        },
+        {
+            "given": ((0.7, 0.8, 0.9),),
+            "labels": ((1, 1, 0),),
+            "settings": {"interpolated": True},
+            "value": 2 / 3,
+        },
+    )
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
         return average_precision(ranks(given, labels), self.interpolated)
@@ -99,6 +134,14 @@ class Coverage(RowMean):
     higher_is_better = False
     best = torch.nan
     why_undefined = "no label is known"
+    worked = (
+        {
+            "given": ((0.9, 0.1, 0.5), (0.5, 0.5, 0.1), (0.3, 0.2, 0.1), (0.3, 0.2, 0.1)),
+            "labels": ((1, 1, 0), (1, 0, 0), (0, 0, 0), UNKNOWN),
+            "value": (3 + 2 + 0) / 3,
+            "left_out": 1,
+        },
+    )
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
         found = ranks(given, labels)
@@ -122,6 +165,14 @@ class RankingLoss(RowMean):
     higher_is_better = False
     best = 0.0
     why_undefined = "no label is known"
+    worked = (
+        {
+            "given": ((0.9, 0.1, 0.5), (0.5, 0.5, 0.1), (0.3, 0.2, 0.1), (0.3, 0.2, 0.1)),
+            "labels": ((1, 1, 0), (0, 1, 1), (0, 0, 0), UNKNOWN),
+            "value": (1 / 2 + 1 + 0) / 3,
+            "left_out": 1,
+        },
+    )
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
         found = ranks(given, labels)
