@@ -16,12 +16,13 @@ function summaryOf(raw, metric, stage) {
 function answerTable() {
   const stages = STAGES.filter(([stage]) => data.candidates.some((raw) => raw.summary.some((row) => row.stage === stage)));
   if (!stages.length) return null;
-  const box = h("div"), last = stages[stages.length - 1][0];
+  const decides = stages.filter(([stage]) => data.candidates.some((raw) => summaryOf(raw, data.optimise, stage)));
+  const box = h("div"), first = (decides.length ? decides : stages).at(-1)[0];
   const show = (stage) => box.replaceChildren(stageTable(stage === "all" ? stages.map(([each]) => each) : [stage]));
-  show(last);
+  show(first);
   const options = stages.length > 1 ? [...stages, ["all", "All"]] : stages;
   return h("div", { class: "card" },
-    h("div", { class: "cardhead" }, h("h2", null, "Candidates"), choice("Stage", options, last, show)), box,
+    h("div", { class: "cardhead" }, h("h2", null, "Candidates"), choice("Stage", options, first, show)), box,
     h("p", { class: "note" }, "Mean ± standard deviation. The bar is the interval of the difference from the baseline, ",
       "which is the vertical line; ", h("span", { class: "good" }, "▲ better"), " and ",
       h("span", { class: "bad" }, "▼ worse"), " mark differences that are significant. ↓ lower is better."));
@@ -30,7 +31,7 @@ function answerTable() {
 function stageTable(stages) {
   const rows = data.candidates.flatMap((raw) => stages.map((stage) => ({ raw, stage })))
     .filter(({ raw, stage }) => raw.summary.some((row) => row.stage === stage));
-  const names = metricNames();
+  const names = metricNames().filter((name) => rows.some(({ raw, stage }) => summaryOf(raw, name, stage)));
   const columns = [candidateColumn(stages.length > 1), ...names.map((name) => metricColumn(name, rows))];
   const lower = data.metrics[names[0]] && !data.metrics[names[0]].higher;
   return sortedTable({ caption: "Candidates", columns, rows, page: 30, sort: { at: 1, way: lower ? 1 : -1 },
