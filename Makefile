@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 
 demo: .venv/installed
 	$(BIN)/labelset compare digits --data train=1500 --data valid=500 --data test=1000 \
-		--epochs 8 --seeds 3 --force --out demo
+		--epochs 6 --seeds 3 --force --out demo
 
 test: .venv/installed
 	$(BIN)/ruff check src tests benchmarks

@@ -119,6 +119,19 @@ def test_another_number_of_labels(name):
 
 
 @EVERY
+@pytest.mark.parametrize("per", PER)
+def test_fitted_to_one_label_and_used_for_three(name, per):
+    v, y = data()
+    m = calibrate.build(name, per=per).fit(v[:, :1], y[:, :1])
+    assert m(v[:, :1]).shape == (40, 1)
+    if per == "pool":
+        assert m(v).shape == v.shape
+        return
+    with pytest.raises(ValueError, match="fitted to 1 labels, scores have 3; fit one to these"):
+        m(v)
+
+
+@EVERY
 def test_used_before_fit(name):
     with pytest.raises(calibrate.NotFitted, match="must be fitted first"):
         calibrate.build(name)([[0.0]])
@@ -149,10 +162,12 @@ def test_wrong_settings_are_told():
 
 
 def test_wrong_json_is_told():
-    with pytest.raises(ValueError, match="described by name, settings and learnt, got list"):
-        calibrate.from_json([])
-    with pytest.raises(ValueError, match="no map is called"):
-        calibrate.from_json({"name": "nope", "settings": {}, "learnt": {}})
+    for wrong, got in (([], "list"), (None, "NoneType"), ({1: 2, "name": "platt"}, "'1', 'name'")):
+        with pytest.raises(ValueError, match=f"dict with name, settings, learnt; got .?{got}"):
+            calibrate.from_json(wrong)
+    for name in ("nope", None, ["platt"]):
+        with pytest.raises(ValueError, match="no map is called"):
+            calibrate.from_json({"name": name, "settings": {}, "learnt": {}})
 
 
 SUM = losses.build("bce", pos_weight=[1.0, 2.0, 3.0]) + 0.5 * losses.build("focal")
@@ -184,10 +199,84 @@ def test_a_loss_of_ones_own_cannot_travel():
         m.as_json()
 
 
-def test_unfitted_maps_travel_too():
-    again = calibrate.from_json(json.loads(json.dumps(calibrate.build("platt").as_json())))
-    with pytest.raises(calibrate.NotFitted):
-        again([[0.0]])
+@EVERY
+def test_an_unfitted_map_is_neither_written_nor_read(name):
+    with pytest.raises(calibrate.NotFitted, match="must be fitted before it is saved"):
+        calibrate.build(name).as_json()
+    with pytest.raises(ValueError, match=r"should have learnt .*, it holds nothing"):
+        calibrate.from_json({"name": name, "settings": {}, "learnt": {}})
+
+
+def values(v, dtype="float64"):
+    return {"dtype": dtype, "values": v}
+
+
+DAMAGE = [
+    ("platt", "slope", values([1.0, 1.0]), "offset must have 2 entries along labels, got 3"),
+    ("platt", "slope", values([[1.0, 1.0, 1.0]]), "slope must have 1 dimensions .labels., got 2"),
+    ("platt", "slope", values(1.0), "slope must have 1 dimensions .labels., got 0"),
+    ("platt", "slope", values([1.0] * 3, "complex64"), "slope: dtype must be one of float32"),
+    ("platt", "slope", values([1.0] * 3, ["float64"]), "slope: dtype must be one of float32"),
+    ("platt", "slope", values([1, 1, 1], "int64"), "slope must be float32 or float64, got int64"),
+    ("platt", "slope", values([True] * 3, "bool"), "slope must be float32 or float64, got bool"),
+    ("platt", "slope", values([1.0, np.nan, 1.0]), "slope: values must be finite numbers"),
+    ("platt", "offset", values([1.0, np.inf, 1.0]), "offset: values must be finite numbers"),
+    ("platt", "slope", values([1.0, -1.0, 1.0]), r"slope must lie in \[0, inf\], got -1"),
+    ("platt", "slope", values([[1.0], [1.0, 2.0]]), "slope: values must be an array of numbers"),
+    ("platt", "slope", values("one"), "slope: values must be an array of numbers"),
+    ("platt", "slope", values([10**400] * 3), "slope: values must be an array of numbers"),
+    ("platt", "slope", [1.0], "slope must be a dict with dtype, values; got list"),
+    ("platt", "slope", values([1.0] * 3) | {"unit": 1}, "a dict with dtype, values; got"),
+    ("platt", "curve", values([1.0] * 3), "should have learnt slope and offset, it holds"),
+    ("temperature", "offset", values([0.0, 0.1, 0.0]), r"offset must lie in \[0, 0\], got 0.1"),
+    ("histogram", "label_p", values([[0.5] * 14] * 3), "must have 15 entries along 15, got 14"),
+    ("histogram", "label_p", values([[1.5] * 15] * 3), r"label_p must lie in \[0, 1\], got 1.5"),
+    ("histogram", "pool_edges", values([[*range(13), 0]]), "pool_edges must rise"),
+    ("histogram", "share", values([0.5, 0.5]), "must have .* entries along labels, got"),
+    ("isotonic", "label_start", values([0.0, 1.0, 2.0, 3.0]), "must be int64, got float64"),
+    ("isotonic", "label_start", values([0, 1, 2.5, 3], "int64"), "must be int64 numbers"),
+    ("isotonic", "label_start", values([0, 1, 2, 3], "int64"), "label_start must go from 0 to"),
+    ("isotonic", "pool_start", values([0, 9999], "int64"), "pool_start must go from 0 to"),
+    ("isotonic", "pool_start", values([0], "int64"), "must have 2 entries along 1.1, got 1"),
+]
+
+
+@pytest.mark.parametrize(("name", "part", "wrong", "words"), DAMAGE, ids=lambda x: str(x)[:30])
+def test_a_damaged_map_is_told_in_one_line(name, part, wrong, words):
+    saved = calibrate.build(name).fit(*data()).as_json()
+    saved["learnt"][part] = wrong
+    with pytest.raises(ValueError, match=words) as told:
+        calibrate.from_json(saved)
+    assert "\n" not in str(told.value)
+    assert "is damaged" in str(told.value)
+
+
+@pytest.mark.parametrize("whose", ["pool", "label"])
+def test_isotonic_curves_that_fall_are_told(whose):
+    saved = calibrate.build("isotonic").fit(*data()).as_json()
+    for part in ("x", "p"):
+        wrong = json.loads(json.dumps(saved))
+        wrong["learnt"][f"{whose}_{part}"]["values"].reverse()
+        with pytest.raises(ValueError, match=f"{whose}_x and {whose}_p must rise"):
+            calibrate.from_json(wrong)
+
+
+def test_damaged_settings_quality_and_unknown_keys_are_told():
+    saved = calibrate.build("platt").fit(*data()).as_json()
+    for wrong, words in (
+        ({"settings": {"per": "labels"}}, "its settings: per must be one of"),
+        ({"settings": {"strenght": 1.0}}, "its settings: .*strenght"),
+        ({"settings": {"loss": "focl"}}, "its settings: .*did you mean 'focal'"),
+        ({"settings": ["per"]}, "settings and learnt must be dicts"),
+        ({"learnt": None}, "settings and learnt must be dicts"),
+        ({"settings": {"per": "pool"}}, "slope must have 1 entries along 1, got 3"),
+        ({"learned": {}}, "nothing else; got .*'learned'"),
+        ({"quality": {"before": 0.1}}, "its quality"),
+        ({"quality": {"before": 0.1, "after": float("nan"), "folds": 5}}, "its quality: after"),
+        ({"quality": [1]}, "its quality"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            calibrate.from_json({**saved, **wrong})
 
 
 def test_float32_scores_fit_like_float64_ones():

@@ -185,35 +185,42 @@ def test_saved_and_loaded(name, fitted):
     r = rule(name)
     if fitted:
         r.fit(P, Y)
+    elif name in LEARNS:
+        with pytest.raises(NotFitted, match="must be fitted before it is saved"):
+            r.as_json()
+        return
     text = json.dumps(r.as_json(), allow_nan=False)
     back = from_json(json.loads(text))
     assert type(back) is type(r)
     assert json.dumps(back.as_json()) == text
-    if fitted:
-        assert back(P) == r(P)
-    elif name in LEARNS:
-        with pytest.raises(NotFitted):
-            back(P)
+    assert back(P) == r(P)
 
 
 def test_what_is_no_saved_rule_is_told():
     for wrong in ({}, {"settings": {}}, []):
-        with pytest.raises(ValueError, match="a saved rule is a dict with name"):
+        with pytest.raises(ValueError, match="a saved rule must be a dict with name"):
             from_json(wrong)
     with pytest.raises(ValueError, match="did you mean 'global'"):
         from_json({"name": "globl", "settings": {}, "learnt": {}})
 
 
 DAMAGED = [
-    ({"settings": {"metrik": "f1-micro"}}, "is damaged"),
+    ({"settings": {"metrik": "f1-micro"}}, "is damaged: its settings"),
     ({"settings": {"metric": "f1"}}, "metric must be one of"),
-    ({"settings": []}, "is damaged"),
+    ({"settings": []}, "settings and learnt must be dicts"),
+    ({"learnt": {}}, "should have learnt thresholds, it holds nothing"),
+    ({"learned": {}}, "and nothing else; got"),
+    ({"learnt": {"thresholds": {"dtype": "float64", "values": [0.5]}}}, "must have 0 dimensions"),
+    ({"learnt": {"thresholds": {"dtype": "float64", "values": -0.5}}}, "must lie in"),
+    ({"learnt": {"thresholds": {"dtype": "float64", "values": 1.5}}}, "lie in .0, 1., got 1.5"),
+    ({"learnt": {"thresholds": {"dtype": "complex64", "values": 0.5}}}, "dtype must be one of"),
+    ({"learnt": {"thresholds": {"dtype": "int64", "values": 1}}}, "must be float32 or float64"),
     ({"learnt": {"thresholds": {"dtype": "float64", "values": float("nan")}}}, "finite numbers"),
-    ({"learnt": {"thresholds": {"dtype": "float65", "values": 0.5}}}, "is damaged"),
-    ({"learnt": {"thresholds": {"values": 0.5}}}, "is damaged"),
-    ({"learnt": {"thresholds": {"dtype": "float64", "values": "half"}}}, "is damaged"),
+    ({"learnt": {"thresholds": {"dtype": "float65", "values": 0.5}}}, "got 'float65'"),
+    ({"learnt": {"thresholds": {"values": 0.5}}}, "dict with dtype, values"),
+    ({"learnt": {"thresholds": {"dtype": "float64", "values": "half"}}}, "array of numbers"),
     ({"learnt": {"threshold": {"dtype": "float64", "values": 0.5}}}, "should have learnt"),
-    ({"learnt": [0.5]}, "is damaged"),
+    ({"learnt": [0.5]}, "must be dicts"),
 ]
 
 
@@ -222,6 +229,39 @@ def test_a_damaged_rule_is_told(change, told):
     saved = build("global").fit(P, Y).as_json()
     with pytest.raises(ValueError, match=told):
         from_json({**saved, **change})
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "told"),
+    [
+        ("per-class", "thresholds", "thresholds must have 1 dimensions .labels., got 2"),
+        ("per-class", "pooled", "pooled must have 0 dimensions .one number., got 1"),
+        ("budget", "slope", "slope must have 1 dimensions .labels., got 2"),
+        ("averaging", "thresholds", "thresholds must have 0 dimensions .one number., got 1"),
+    ],
+)
+def test_learnt_numbers_of_another_shape_are_told(name, part, told):
+    saved = rule(name).fit(P, Y).as_json()
+    saved["learnt"][part]["values"] = [saved["learnt"][part]["values"]]
+    with pytest.raises(ValueError, match=told):
+        from_json(saved)
+
+
+def test_a_rule_that_learns_part_or_too_much_is_told():
+    saved = build("budget", k=1).fit(P, Y).as_json()
+    saved["learnt"].pop("offset")
+    with pytest.raises(ValueError, match="should have learnt slope and offset, it holds slope"):
+        from_json(saved)
+    learnt = {"thresholds": {"dtype": "float64", "values": 0.5}}
+    for name in ("fixed", "expected-f1"):
+        with pytest.raises(ValueError, match="should have learnt nothing, it holds thresholds"):
+            from_json(rule(name).as_json() | {"learnt": learnt})
+
+
+def test_intervals_of_other_labels_are_refused():
+    r = build("per-class").fit(P, Y)
+    with pytest.raises(ValueError, match="is for 3 labels, got probabilities of 2"):
+        r.intervals(P[:, :2], Y[:, :2])
 
 
 def test_scores_are_over_known_labels_only():

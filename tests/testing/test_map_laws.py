@@ -105,6 +105,40 @@ class DoublesTheSlope(Platt):
 
 
 @dataclass(**PLAIN)
+class LearnsNothing(Platt):
+    def _learn(self, u, y):
+        learnt = super()._learn(u, y)
+        return {"slope": learnt["slope"] * 0 + 1, "offset": learnt["offset"] * 0}
+
+
+@dataclass(**PLAIN)
+class TooHigh(Platt):
+    def _learn(self, u, y):
+        learnt = super()._learn(u, y)
+        return learnt | {"offset": learnt["offset"] + 0.15}
+
+
+@dataclass(**PLAIN)
+class OneLabelTooLow(Platt):
+    def _learn(self, u, y):
+        learnt = super()._learn(u, y)
+        learnt["offset"][1] -= 0.15
+        return learnt
+
+
+@dataclass(**PLAIN)
+class StuckTemperature(Temperature):
+    def _learn(self, u, y):
+        learnt = super()._learn(u, y)
+        return learnt | {"slope": torch.ones_like(learnt["slope"])}
+
+
+@dataclass(**PLAIN)
+class ClaimsToShift(Temperature):
+    shifts = True
+
+
+@dataclass(**PLAIN)
 class AlwaysSingle(Platt):
     def __call__(self, scores):
         return super().__call__(scores).float()
@@ -152,6 +186,11 @@ PLANTED = [
     ("refit", Remembers),
     ("round_trip", RoundsInJson),
     ("honest", DoublesTheSlope),
+    ("corrects", LearnsNothing),
+    ("corrects", TooHigh),
+    ("corrects", OneLabelTooLow),
+    ("corrects", StuckTemperature),
+    ("corrects", ClaimsToShift),
     ("precision", AlwaysSingle),
     ("precision", RoundsHalves),
     ("refusals", GuessesBeforeFit),
@@ -186,3 +225,13 @@ def test_a_map_of_ones_own_passes():
 def test_wrong_law_names_are_told():
     with pytest.raises(ValueError, match="did you mean 'rising'"):
         check_map(sound("platt"), laws=["risin"])
+
+
+def test_what_maps_claim_to_correct():
+    claims = {name: sound(name)() for name in calibrate.names()}
+    assert {n for n, m in claims.items() if m.scales} == set(claims) - {"link", "phi"}
+    assert {n for n, m in claims.items() if m.shifts} == set(claims) - {
+        "link",
+        "phi",
+        "temperature",
+    }

@@ -6,15 +6,16 @@ import pytest
 import torch
 
 from labelset import Labels
-from labelset.decide import Rule, build
+from labelset.decide import Rule, build, names
 from labelset.decide._cuts import Cuts
 from labelset.decide.averaging import Averaging
+from labelset.decide.expected_f1 import ExpectedF1
 from labelset.decide.fixed import Fixed
 from labelset.decide.global_threshold import Global
 from labelset.decide.per_class import PerClass
 from labelset.decide.top_k import TopK
 from labelset.testing import LawBroken
-from labelset.testing._rule_laws import RULE_LAWS, check_rule
+from labelset.testing._rule_laws import RULE_LAWS, WORKED, check_rule
 
 MADE = {"kw_only": True, "eq": False}
 
@@ -211,6 +212,47 @@ class WrongWay(PerClass):
         return super().learn(p, ~on & known, known)
 
 
+class AllAlike(PerClass):
+    """The global threshold for every label."""
+
+    def learn(self, p, on, known):
+        learnt = super().learn(p, on, known)
+        return learnt | {"thresholds": learnt["pooled"].repeat(p.shape[1])}
+
+
+class FirstIsHalf(PerClass):
+    def learn(self, p, on, known):
+        learnt = super().learn(p, on, known)
+        learnt["thresholds"][0] = 0.5
+        return learnt
+
+
+class MoreThanHalf(ExpectedF1):
+    def decide(self, p):
+        return p >= 0.5
+
+
+class Boasts(ExpectedF1):
+    def expected(self, probs):
+        return super().expected(probs) + 0.01
+
+
+class HalfTheMean(Averaging):
+    def learn(self, p, on, known):
+        return {"thresholds": super().learn(p, on, known)["thresholds"] / 2}
+
+
+class OneMore(TopK):
+    def decide(self, p):
+        return TopK(k=min(self.k + 1, p.shape[1])).decide(p)
+
+
+class OwnCases(Mean):
+    """States that 0.8 is the mean of 0.4 and 0.8."""
+
+    worked = ({"fit": ([[0.4, 0.8]], [[1, 1]]), "given": [[0.7, 0.9]], "sets": [[0, 1]]},)
+
+
 class Lenient(Fixed):
     """Takes anything for a probability."""
 
@@ -243,7 +285,13 @@ PLANTED = {
     "round_trip": [ForgetsLearnt, Rounds],
     "not_fitted": [NeverSays, NeedsFit, ReturnsNothing],
     "precision": [InFloat32, FitsInFloat32],
-    "optimal": [Grid, SplitsTies, WrongWay],
+    "optimal": [
+        *(Grid, SplitsTies, WrongWay, AllAlike, FirstIsHalf),
+        lambda: AllAlike(metric="f1-micro"),
+        lambda: FirstIsHalf(metric="hamming"),
+    ],
+    "expectation": [MoreThanHalf, Boasts, lambda: MoreThanHalf(empty=1.0)],
+    "worked": [HalfTheMean, lambda: OneMore(k=2), OwnCases],
     "refuses": [Lenient, LenientFit, Hardens],
 }
 
@@ -262,6 +310,11 @@ def test_laws_catch_planted_bugs(law, make):
 
 def test_a_sound_rule_of_ones_own_passes():
     check_rule(Mean)
+
+
+def test_every_rule_of_the_catalogue_has_cases_worked_by_hand():
+    assert sorted(WORKED) == names()
+    assert all(WORKED.values())
 
 
 def test_missing_cut_points_are_caught(monkeypatch):

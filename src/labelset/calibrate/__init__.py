@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from labelset._fitted import NotFitted
+from labelset._fitted import NotFitted, described
 from labelset.calibrate._base import ProbMap
 from labelset.calibrate._diagram import diagram
 from labelset.calibrate._quality import Quality
@@ -41,12 +41,9 @@ def names() -> list[str]:
 
 
 def from_json(saved: dict[str, Any]) -> ProbMap:
-    """The map that `as_json` described.
+    """The map that `as_json` described; ValueError where it can have described none.
 
     >>> from_json(build("link", loss="spa").as_json())([[0.0]])
     tensor([[0.0538]], dtype=torch.float64)
     """
-    if not isinstance(saved, dict) or not {"name", "settings", "learnt"} <= saved.keys():
-        got = sorted(saved) if isinstance(saved, dict) else type(saved).__name__
-        raise ValueError(f"a map must be described by name, settings and learnt, got {got}")
-    return catalog.get(saved["name"]).from_json(saved)
+    return described(catalog, saved)

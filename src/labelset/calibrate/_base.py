@@ -34,6 +34,7 @@ class ProbMap(Fitted, ABC):
 
     loss: Any = hyper(None, "the loss of the scores, or its name; None: they are log-odds")
 
+    extras: ClassVar[tuple[str, ...]] = ("name", "quality")
     rises: ClassVar[bool] = True
     """A claim, held to by the laws: a higher score never means a lower probability."""
 
@@ -41,6 +42,16 @@ class ProbMap(Fitted, ABC):
         super().__post_init__()
         self.loss = read_loss(self.loss)
         self.quality: Quality | None = None
+
+    @property
+    def scales(self) -> bool:
+        """A claim, held to by the laws: log-odds wrong by a factor come out right."""
+        return False
+
+    @property
+    def shifts(self) -> bool:
+        """A claim, held to by the laws: log-odds wrong by a constant come out right."""
+        return False
 
     def fit(self, scores: Any, labels: Any, *, folds: int = 5, seed: int = 0) -> Self:
         """Learn from (rows, labels) scores and their labels, soft ones included.
@@ -135,8 +146,19 @@ class ProbMap(Fitted, ABC):
         """The map that `as_json` described."""
         made = super().from_json(saved)
         quality = saved.get("quality")
-        made.quality = None if quality is None else Quality(**quality)
+        made.quality = None if quality is None else _read_quality(cls.__name__, quality)
         return made
+
+
+def _read_quality(who: str, saved: Any) -> Quality:
+    try:
+        quality = Quality(**saved)
+        for part in ("before", "after"):
+            check.number(part, getattr(quality, part), low=0.0, high=1.0)
+        check.whole("folds", quality.folds)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the saved {who} is damaged: its quality: {error}") from None
+    return quality
 
 
 def answers(y: Tensor) -> Tensor:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from labelset import check
+from labelset._fitted import Part
 from labelset.calibrate._base import ProbMap, answers
 from labelset.calibrate._scaling import PER, STRENGTH, fitting_width
 from labelset.catalog import hyper
 
 __all__ = ["Blended"]
+
+T = TypeVar("T")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -32,6 +36,28 @@ class Blended(ProbMap):
         super().__post_init__()
         check.one_of("per", self.per, ("label", "pool", "shrunk"))
         check.number("strength", self.strength, low=0.0, open_low=True)
+
+    @property
+    def scales(self) -> bool:
+        """A curve can take any shape."""
+        return True
+
+    @property
+    def shifts(self) -> bool:
+        """A curve can take any shape."""
+        return True
+
+    def parts(self) -> dict[str, Part]:
+        """The curve of the pool, and with `per` other than "pool" those of the labels."""
+        pool = _named("pool", self._curve_parts("1"))
+        if self.per == "pool":
+            return pool
+        each = _named("label", self._curve_parts("labels"))
+        return pool | each | {"share": Part("labels", low=0.0, high=1.0)}
+
+    @abstractmethod
+    def _curve_parts(self, curves: str) -> dict[str, Part]:
+        """What `_curves` returns, "1" or "labels" of them."""
 
     @abstractmethod
     def _curves(self, u: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -64,5 +90,5 @@ class Blended(ProbMap):
         return {k.removeprefix(start): t for k, t in self.learnt.items() if k.startswith(start)}
 
 
-def _named(whose: str, curves: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{whose}_{name}": t for name, t in curves.items()}
+def _named(whose: str, parts: dict[str, T]) -> dict[str, T]:
+    return {f"{whose}_{name}": part for name, part in parts.items()}

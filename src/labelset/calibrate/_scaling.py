@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from labelset import check
+from labelset._fitted import Part
 from labelset.calibrate._base import ProbMap, answers
 from labelset.calibrate._lines import Line, fit_lines, information
 from labelset.catalog import hyper
@@ -35,6 +36,22 @@ class Scaling(ProbMap):
         check.one_of("per", self.per, ("label", "pool", "shrunk"))
         check.number("strength", self.strength, low=0.0, open_low=True)
 
+    @property
+    def scales(self) -> bool:
+        """By the slope."""
+        return True
+
+    @property
+    def shifts(self) -> bool:
+        """By the offset."""
+        return self.with_offset
+
+    def parts(self) -> dict[str, Part]:
+        """One line for each label, or one for all."""
+        lines = "1" if self.per == "pool" else "labels"
+        offset = Part(lines) if self.with_offset else Part(lines, low=0.0, high=0.0)
+        return {"slope": Part(lines, low=0.0), "offset": offset}
+
     def _learn(self, u: Tensor, y: Tensor) -> dict[str, Tensor]:
         known = ~y.isnan()
         pool_u = u[known]
@@ -60,8 +77,10 @@ class Scaling(ProbMap):
         return fit_lines(u.T.contiguous(), t.T.contiguous(), towards, ridge, self.with_offset)
 
     def _map(self, u: Tensor) -> Tensor:
-        slope = fitting_width(self.found("slope"), u).to(u.device)
-        return torch.sigmoid(torch.addcmul(self.found("offset").to(u.device), slope, u))
+        slope, offset = self.found("slope").to(u.device), self.found("offset").to(u.device)
+        if self.per != "pool":
+            fitting_width(slope, u)
+        return torch.sigmoid(torch.addcmul(offset, slope, u))
 
 
 def platt_targets(y: Tensor) -> Tensor:
@@ -78,7 +97,10 @@ def platt_targets(y: Tensor) -> Tensor:
 
 
 def fitting_width(learnt: Tensor, u: Tensor) -> Tensor:
-    """Something learnt per label (or once for all), checked against the scores' number."""
-    if len(learnt) not in (1, u.shape[1]):
-        raise ValueError(f"the map was fitted to {len(learnt)} labels, scores have {u.shape[1]}")
+    """Something learnt per label, checked against the scores' number of labels."""
+    if len(learnt) != u.shape[1]:
+        raise ValueError(
+            f"the map was fitted to {len(learnt)} labels, scores have {u.shape[1]}; fit one to "
+            'these, or one with per="pool", which serves any number'
+        )
     return learnt

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from labelset import check
+from labelset._fitted import Part
 from labelset.calibrate._blended import Blended
 from labelset.catalog import hyper
 
@@ -43,6 +44,22 @@ class Histogram(Blended):
         super().__post_init__()
         check.whole("bins", self.bins, low=1)
         check.one_of("binning", self.binning, ("mass", "width"))
+
+    @property
+    def scales(self) -> bool:
+        """Bins of equal width may be too coarse where the scores are."""
+        return self.binning == "mass"
+
+    @property
+    def shifts(self) -> bool:
+        """Bins of equal width may be too coarse where the scores are."""
+        return self.binning == "mass"
+
+    def _curve_parts(self, curves: str) -> dict[str, Part]:
+        return {
+            "edges": Part(f"{curves} {self.bins - 1}", rising=True),
+            "p": Part(f"{curves} {self.bins}", low=0.0, high=1.0),
+        }
 
     def _curves(self, u: Tensor, y: Tensor) -> dict[str, Tensor]:
         if self.binning == "mass":

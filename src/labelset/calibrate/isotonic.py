@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labelset._fitted import Part
 from labelset.calibrate._blended import Blended
 from labelset.calibrate._pav import Curves, isotonic_curves
 
@@ -30,6 +31,25 @@ class Isotonic(Blended):
             [0.7500],
             [1.0000]], dtype=torch.float64)
     """
+
+    def _curve_parts(self, curves: str) -> dict[str, Part]:
+        return {
+            "start": Part(f"{curves}+1", low=0.0, whole=True, rising=True),
+            "x": Part(f"knots-of-{curves}"),
+            "p": Part(f"knots-of-{curves}", low=0.0, high=1.0),
+        }
+
+    def refuse_learnt(self, who: str) -> None:
+        """Besides: knots rise within a curve, and every knot belongs to one."""
+        super().refuse_learnt(who)
+        for whose in ("pool",) if self.per == "pool" else ("pool", "label"):
+            start, x, p = (self.learnt[f"{whose}_{name}"] for name in Curves._fields)
+            if int(start[0]) != 0 or int(start[-1]) != len(x):
+                raise ValueError(f"{who} {whose}_start must go from 0 to {len(x)}")
+            within = torch.ones(max(len(x) - 1, 0), dtype=torch.bool)
+            within[start[(start > 0) & (start < len(x))] - 1] = False
+            if bool((within & ((x.diff() <= 0) | (p.diff() < -1e-9))).any()):
+                raise ValueError(f"{who} {whose}_x and {whose}_p must rise within each curve")
 
     def _curves(self, u: Tensor, y: Tensor) -> dict[str, Tensor]:
         curves = isotonic_curves(u.cpu().numpy(), y.cpu().numpy())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labelset import _csr, _given
-from labelset._fitted import Fitted
+from labelset._fitted import Fitted, Part
 from labelset.labels import Labels
 
 __all__ = ["Rule"]
@@ -28,7 +29,10 @@ class Rule(Fitted, ABC):
     name: ClassVar[str]
     """What `build` calls it."""
     learns: ClassVar[tuple[str, ...]] = ()
-    """What `learn` returns, by name."""
+    """What `learn` returns, by name; one number per label each, unless `parts` says otherwise."""
+    worked: ClassVar[tuple[dict[str, Any], ...]] = ()
+    """Cases worked by hand, which a law holds the rule to: what is `given`, the `sets` due, and
+    where they matter the `settings` and the (probabilities, labels) of `fit`."""
 
     @property
     def row_by_row(self) -> bool:
@@ -49,6 +53,12 @@ class Rule(Fitted, ABC):
     def width(self) -> int | None:
         """How many labels the rule is for; None where any number will do."""
         return None
+
+    def parts(self) -> Mapping[str, Part] | None:
+        """What `learn` returns looks like, as far as it is said."""
+        if self.learns:
+            return {name: Part("labels") for name in self.learns}
+        return {} if type(self).learn is Rule.learn else None
 
     @abstractmethod
     def decide(self, p: Tensor) -> Tensor:
@@ -72,14 +82,18 @@ class Rule(Fitted, ABC):
     def __call__(self, probs: Any) -> Labels:
         """The label sets, from (rows, labels) probabilities in [0, 1]."""
         p = _given.probabilities(probs)
+        self.refuse_width(p)
+        on = self.decide(p.double())
+        rows, columns = on.nonzero(as_tuple=True)
+        return Labels(_csr.pointers(rows, len(p)), columns.to(torch.int32), p.shape[1])
+
+    def refuse_width(self, p: Tensor) -> None:
+        """ValueError for probabilities of another number of labels than the rule is for."""
         if self.width not in (None, p.shape[1]):
             raise ValueError(
                 f"the rule {self.name!r} is for {self.width} labels, got probabilities of "
                 f"{p.shape[1]}; fit one on these"
             )
-        on = self.decide(p.double())
-        rows, columns = on.nonzero(as_tuple=True)
-        return Labels(_csr.pointers(rows, len(p)), columns.to(torch.int32), p.shape[1])
 
     def as_json(self) -> dict[str, Any]:
         """All there is, for `labelset.decide.from_json`."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from labelset._fitted import Part
 from labelset.decide._base import Rule
 
 __all__ = ["NEUTRAL", "NEVER", "Array", "Thresholds", "above", "between"]
@@ -31,6 +32,10 @@ class Thresholds(Rule):
     @abstractmethod
     def thresholds(self) -> Tensor:
         """float64: one number, or one per label."""
+
+    def parts(self) -> dict[str, Part]:
+        """One number for all labels, unless a subclass learns another."""
+        return {name: Part(low=0.0, high=NEVER) for name in self.learns}
 
     @property
     def width(self) -> int | None:

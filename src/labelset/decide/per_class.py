@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from labelset import check
+from labelset._fitted import Part
 from labelset.catalog import hyper
 from labelset.decide._base import aligned
 from labelset.decide._cuts import Cuts
 from labelset.decide._pooled import pooled_threshold
 from labelset.decide._ranked import Ranked
-from labelset.decide._thresholds import Array
+from labelset.decide._thresholds import NEVER, Array
 from labelset.decide._tuned import Tuned
 
 __all__ = ["PerClass"]
@@ -54,6 +55,10 @@ class PerClass(Tuned):
         """Unless drawn towards the global one."""
         return self.shrink == 0
 
+    def parts(self) -> dict[str, Part]:
+        """A threshold per label, and the global one."""
+        return super().parts() | {"thresholds": Part("labels", low=0.0, high=NEVER)}
+
     def learn(self, p: Tensor, on: Tensor, known: Tensor) -> dict[str, Tensor]:
         """`thresholds` (labels,), and `pooled`, the global one."""
         ranked = Ranked.within_labels(p, on, known)
@@ -91,6 +96,7 @@ class PerClass(Tuned):
         check.number("level", level, low=0.0, high=1.0, open_low=True, open_high=True)
         pooled = float(self.found("pooled"))
         p, on, known = aligned(probs, labels)
+        self.refuse_width(p)
         cuts = Cuts.of(Ranked.within_labels(p, on, known))
         draw = np.random.default_rng(check.whole("seed", seed))
         rows, drawn = len(p), np.empty((rounds, p.shape[1]))

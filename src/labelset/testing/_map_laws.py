@@ -111,6 +111,33 @@ def honest(make: Make) -> None:
     hold(error < 0.03, f"right probabilities end with an ACE of {error:.3f}")
 
 
+def corrects(make: Make) -> None:
+    """Log-odds wrong by a factor or a constant come out right, as far as the map claims to do so.
+
+    The scores mean log-odds u' = scale u + shift where labels are on with probability sigmoid(u).
+    An offset that is wrong by 0.15 moves the mean over a label by some 0.02.
+    """
+    m = make()
+    for scale, shift in ((3.0, -1.0), (0.5, 1.0)):
+        scale, shift = scale if m.scales else 1.0, shift if m.shifts else 0.0
+        if scale == 1 and shift == 0:
+            return
+        v = scale * _data(m, rows=4000, seed=2)[0] / 2 + shift
+        truth = torch.sigmoid((m.log_odds(v) - shift) / scale)
+        error = make().fit(v, _as_often(truth), folds=0)(v) - truth
+        how, gap = f"log-odds {scale:g} u {shift:+g}", float(error.abs().mean())
+        hold(gap < 0.03, f"{how} end {gap:.3f} from the right probabilities on average")
+        bias = float(error.mean(0).abs().max())
+        hold(bias < 0.006, f"{how} end too high or too low by {bias:.4f} on average over a label")
+
+
+def _as_often(p: Tensor) -> Tensor:
+    """Labels that are on as often as p says for low, middling and high p alike, not by chance."""
+    ordered, order = p.sort(dim=0)
+    total = ordered.cumsum(0).floor()
+    return torch.zeros_like(p).scatter(0, order, total.diff(dim=0, prepend=total[:1] * 0))
+
+
 def precision(make: Make) -> None:
     """The floating-point type of the scores is kept, halves become float32; values agree."""
     v, y = _data(make())
@@ -152,7 +179,7 @@ def _raises(kind: type[Exception], act: Callable[[], object], when: str) -> None
 
 LAWS = (
     *(bounded, rising, entrywise, unknown, rows, refit, round_trip),
-    *(honest, precision, refusals),
+    *(honest, corrects, precision, refusals),
 )
 MAP_LAWS: dict[str, Callable[[Make], None]] = {law.__name__: law for law in LAWS}
 

@@ -4,19 +4,60 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from labelset._fitted import NotFitted
-from labelset.decide import Rule, build
+from labelset.decide import Rule
 from labelset.labels import Labels
-from labelset.testing._cases import hold, hold_to
+from labelset.testing._cases import hold, hold_to, near
 
 __all__ = ["RULE_LAWS", "check_rule"]
 
 Make = Callable[[], Rule]
+
+WORKED: dict[str, tuple[dict[str, Any], ...]] = {
+    "fixed": (
+        {"settings": {"threshold": 0.3}, "given": [[0.2, 0.3, 0.4]], "sets": [[0, 1, 1]]},
+        {"settings": {"threshold": [0.5, 0.2]}, "given": [[0.5, 0.1]], "sets": [[1, 0]]},
+    ),
+    "global": (  # three on give F1 4/5, two 1/2, one 2/3: midway between 0.4 and 0.1
+        {
+            "fit": ([[0.9, 0.4], [0.6, 0.1]], [[1, 1], [0, 0]]),
+            "given": [[0.26, 0.24]],
+            "sets": [[1, 0]],
+        },
+    ),
+    "per-class": (  # midway between 0.9 and 0.6, and between 0.2 and 0.1
+        {
+            "fit": ([[0.9, 0.3], [0.6, 0.2], [0.4, 0.1]], [[1, 1], [0, 1], [0, 0]]),
+            "given": [[0.76, 0.14], [0.74, 0.16]],
+            "sets": [[1, 0], [0, 1]],
+        },
+    ),
+    "averaging": (  # 0.6 is best for the first row, 0.8 for the second
+        {
+            "fit": ([[0.9, 0.6, 0.2], [0.8, 0.3, 0.1]], [[1, 1, 0], [1, 0, 0]]),
+            "given": [[0.72, 0.68, 0.1]],
+            "sets": [[1, 0, 0]],
+        },
+    ),
+    "top-k": ({"settings": {"k": 2}, "given": [[0.1, 0.7, 0.1, 0.2]], "sets": [[0, 1, 0, 1]]},),
+    "expected-f1": (  # one 5/12, both 7/12; one 0.87, both 0.64; one 0.3, none 0
+        {"given": [[0.5, 0.5], [0.9, 0.1], [0.3, 0.0]], "sets": [[1, 1], [1, 0], [1, 0]]},
+    ),
+    "budget": (  # recalls 0.8 / 1.7 and 0.3 / 0.4; the other way round 0.9 / 1.7 and 0.1 / 0.4
+        {
+            "settings": {"k": 1, "metric": "recall-macro"},
+            "given": [[0.9, 0.3], [0.8, 0.1]],
+            "sets": [[0, 1], [1, 0]],
+        },
+    ),
+}
+"""Cases worked by hand of the rules of the catalogue, by name; see `Rule.worked`."""
 
 
 def _case(rule: Rule, seed: int, rows: int = 40, unknown: bool = False) -> tuple[Tensor, Tensor]:
@@ -146,16 +187,59 @@ def precision(make: Make) -> None:
 
 
 def optimal(make: Make) -> None:
-    """A rule that claims to be optimal beats every fixed threshold on the data it was fitted to."""
+    """Nothing is better than what claims to be optimal: no one threshold for all labels, nor,
+    where there is one for each, another for one of them."""
     rule: Any = make()
     if not rule.optimal:
         return
     for seed in range(4):
         p, y = _case(rule, 9 + seed, rows=20, unknown=seed > 1)
         reached = rule.fit(p, y).objective(p, y)
-        for t in [0.0, 0.5, *sorted(set(p.flatten().tolist()))]:
-            value = rule.score(build("fixed", threshold=t)(p), y)
-            hold(value <= reached + 1e-12, f"reaches {reached}, the threshold {t:g} {value}")
+        for what, t in _other_thresholds(rule, p):
+            value = rule.score(Labels.from_dense(p >= t), y)
+            hold(value <= reached + 1e-12, f"reaches {reached}, the threshold {what} {value}")
+
+
+def _other_thresholds(rule: Any, p: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Every cut: of all entries together, and of one label while the others stay. 2: nothing."""
+    for t in [*sorted(set(p.flatten().tolist())), 2.0]:
+        yield f"{t:g} for all", torch.tensor(t, dtype=p.dtype)
+    each = getattr(rule, "thresholds", torch.zeros(()))
+    for label in range(p.shape[1] if each.ndim else 0):
+        for t in [*sorted(set(p[:, label].tolist())), 2.0]:
+            moved = each.clone()
+            moved[label] = t
+            yield f"{t:g} for label {label}", moved
+
+
+def expectation(make: Make) -> None:
+    """A rule that states `expected`, the expected F1 of what it decides, labels being independent,
+    is right about it, and none of all label sets has more. `empty`: F1 of nothing for nothing."""
+    rule: Any = next(_ready(make))
+    p, _ = _case(rule, 14)
+    if not hasattr(rule, "expected") or p.shape[1] > 6:
+        return
+    every = torch.tensor(list(product((0.0, 1.0), repeat=p.shape[1])), dtype=p.dtype)
+    chance = torch.where(every[None] == 1, p[:, None], 1 - p[:, None]).prod(-1)
+    size = every.sum(1)
+    f1 = 2 * every @ every.T / (size[:, None] + size).clamp(min=1)
+    f1[0, 0] = getattr(rule, "empty", 0.0)
+    value = chance @ f1
+    chosen = (rule(p).dense(p.dtype)[:, None] == every).all(-1)
+    reached = value[chosen]
+    hold((reached >= value.amax(1) - 1e-9).all(), "another label set has a larger expected F1")
+    near(rule.expected(p), reached, "the expected F1 that is stated is another", 1e-9, 1e-11)
+
+
+def worked(make: Make) -> None:
+    """Cases worked by hand come out so: those that the class states, or the catalogue's."""
+    kind = type(make())
+    for case in kind.worked or WORKED.get(getattr(kind, "name", ""), ()):
+        rule = kind(**case.get("settings", {}))
+        if "fit" in case:
+            rule.fit(*case["fit"])
+        got = rule(case["given"]).dense().int().tolist()
+        hold(got == case["sets"], f"{case['given']} gives {got}, by hand {case['sets']}")
 
 
 def refuses(make: Make) -> None:
@@ -183,7 +267,7 @@ RULE_LAWS: dict[str, Callable[[Make], None]] = {
     law.__name__: law
     for law in (
         *(shape, deterministic, rows, monotone, unknown, round_trip, not_fitted, precision),
-        *(optimal, refuses),
+        *(optimal, expectation, worked, refuses),
     )
 }
 
@@ -193,6 +277,7 @@ def check_rule(make: Make, laws: Iterable[str] | None = None) -> None:
 
     It is tried on 6 labels, or on `rule.width` of them where that is a number.
 
+    >>> from labelset.decide import build
     >>> check_rule(lambda: build("global"))
     """
     hold_to(RULE_LAWS, laws, make, "the rule")
