@@ -19,6 +19,8 @@ F = TypeVar("F", bound="Fitted")
 DTYPES = {str(t).removeprefix("torch."): t for t in (torch.float32, torch.float64)}
 DTYPES |= {str(t).removeprefix("torch."): t for t in (torch.int64, torch.bool)}
 NEEDED = ("settings", "learnt")
+DAMAGE = (AttributeError, KeyError, OverflowError, RuntimeError, TypeError, ValueError)
+"""What constructors raise when given nonsense."""
 
 
 class NotFitted(RuntimeError):
@@ -38,7 +40,7 @@ class Part(NamedTuple):
     low: float = -math.inf
     high: float = math.inf
     whole: bool = False
-    """Whole numbers; otherwise floating-point ones."""
+    """int64; float64 otherwise."""
     rising: bool = False
     """Along the last axis, but for rounding."""
 
@@ -58,13 +60,13 @@ class Part(NamedTuple):
         self._refuse_values(who, t)
 
     def _refuse_values(self, who: str, t: Tensor) -> None:
-        if (t.dtype == torch.int64) != self.whole or t.dtype == torch.bool:
-            kind = "int64" if self.whole else "float32 or float64"
-            raise ValueError(f"{who} must be {kind}, got {str(t.dtype).removeprefix('torch.')}")
+        due = torch.int64 if self.whole else torch.float64
+        if t.dtype != due:
+            raise ValueError(f"{who} must be of {due}, got {t.dtype}")
         outside = ~((t >= self.low) & (t <= self.high))
         if bool(outside.any()):
-            due = f"in [{self.low:g}, {self.high:g}]"
-            raise ValueError(f"{who} must lie {due}, got {t[outside].flatten()[0].item():g}")
+            ends, first = f"[{self.low:g}, {self.high:g}]", t[outside].flatten()[0].item()
+            raise ValueError(f"{who} must lie in {ends}, got {first:g}")
         if self.rising and t.ndim and bool((t.diff() < -1e-9 * (1 + t[..., 1:].abs())).any()):
             raise ValueError(f"{who} must rise, it falls somewhere")
 
@@ -116,7 +118,7 @@ class Fitted:
             raise ValueError(f"{who} is damaged: settings and learnt must be dicts")
         try:
             made = cls(**saved["settings"])
-        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        except DAMAGE as error:
             raise ValueError(f"{who} is damaged: its settings: {_line(error)}") from None
         made.learnt = {
             name: _read(f"{who} is damaged: {name}", part) for name, part in saved["learnt"].items()
@@ -164,7 +166,7 @@ def _read(who: str, part: Any) -> Tensor:
         raise ValueError(f"{who}: dtype must be one of {', '.join(DTYPES)}, got {part['dtype']!r}")
     try:
         t = torch.tensor(part["values"], dtype=dtype)
-    except (OverflowError, RuntimeError, TypeError, ValueError) as error:
+    except DAMAGE as error:
         raise ValueError(f"{who}: values must be an array of numbers: {_line(error)}") from None
     if not bool(t.isfinite().all()):
         raise ValueError(f"{who}: values must be finite numbers")

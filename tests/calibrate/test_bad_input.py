@@ -217,8 +217,18 @@ DAMAGE = [
     ("platt", "slope", values(1.0), "slope must have 1 dimensions .labels., got 0"),
     ("platt", "slope", values([1.0] * 3, "complex64"), "slope: dtype must be one of float32"),
     ("platt", "slope", values([1.0] * 3, ["float64"]), "slope: dtype must be one of float32"),
-    ("platt", "slope", values([1, 1, 1], "int64"), "slope must be float32 or float64, got int64"),
-    ("platt", "slope", values([True] * 3, "bool"), "slope must be float32 or float64, got bool"),
+    (
+        "platt",
+        "slope",
+        values([1, 1, 1], "int64"),
+        "slope must be of torch.float64, got torch.int64",
+    ),
+    (
+        "platt",
+        "slope",
+        values([True] * 3, "bool"),
+        "slope must be of torch.float64, got torch.bool",
+    ),
     ("platt", "slope", values([1.0, np.nan, 1.0]), "slope: values must be finite numbers"),
     ("platt", "offset", values([1.0, np.inf, 1.0]), "offset: values must be finite numbers"),
     ("platt", "slope", values([1.0, -1.0, 1.0]), r"slope must lie in \[0, inf\], got -1"),
@@ -233,7 +243,8 @@ DAMAGE = [
     ("histogram", "label_p", values([[1.5] * 15] * 3), r"label_p must lie in \[0, 1\], got 1.5"),
     ("histogram", "pool_edges", values([[*range(13), 0]]), "pool_edges must rise"),
     ("histogram", "share", values([0.5, 0.5]), "must have .* entries along labels, got"),
-    ("isotonic", "label_start", values([0.0, 1.0, 2.0, 3.0]), "must be int64, got float64"),
+    ("isotonic", "label_start", values([0.0, 1.0, 2.0, 3.0]), "must be of torch.int64, got"),
+    ("histogram", "share", values([0.5] * 3, "float32"), "must be of torch.float64, got"),
     ("isotonic", "label_start", values([0, 1, 2.5, 3], "int64"), "must be int64 numbers"),
     ("isotonic", "label_start", values([0, 1, 2, 3], "int64"), "label_start must go from 0 to"),
     ("isotonic", "pool_start", values([0, 9999], "int64"), "pool_start must go from 0 to"),
@@ -274,6 +285,8 @@ def test_damaged_settings_quality_and_unknown_keys_are_told():
         ({"quality": {"before": 0.1}}, "its quality"),
         ({"quality": {"before": 0.1, "after": float("nan"), "folds": 5}}, "its quality: after"),
         ({"quality": [1]}, "its quality"),
+        ({"quality": {"before": 10**400, "after": 0.1, "folds": 5}}, "its quality"),
+        ({"settings": {"strength": 10**400}}, "its settings"),
     ):
         with pytest.raises(ValueError, match=words):
             calibrate.from_json({**saved, **wrong})

@@ -214,7 +214,7 @@ DAMAGED = [
     ({"learnt": {"thresholds": {"dtype": "float64", "values": -0.5}}}, "must lie in"),
     ({"learnt": {"thresholds": {"dtype": "float64", "values": 1.5}}}, "lie in .0, 1., got 1.5"),
     ({"learnt": {"thresholds": {"dtype": "complex64", "values": 0.5}}}, "dtype must be one of"),
-    ({"learnt": {"thresholds": {"dtype": "int64", "values": 1}}}, "must be float32 or float64"),
+    ({"learnt": {"thresholds": {"dtype": "int64", "values": 1}}}, "must be of torch.float64"),
     ({"learnt": {"thresholds": {"dtype": "float64", "values": float("nan")}}}, "finite numbers"),
     ({"learnt": {"thresholds": {"dtype": "float65", "values": 0.5}}}, "got 'float65'"),
     ({"learnt": {"thresholds": {"values": 0.5}}}, "dict with dtype, values"),

@@ -156,7 +156,7 @@ def _read_quality(who: str, saved: Any) -> Quality:
         for part in ("before", "after"):
             check.number(part, getattr(quality, part), low=0.0, high=1.0)
         check.whole("folds", quality.folds)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"the saved {who} is damaged: its quality: {error}") from None
     return quality
 
