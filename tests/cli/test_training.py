@@ -65,6 +65,11 @@ def test_the_other_verbs_read_a_comparison(trained, capsys):
     assert Run.open(trained).map is not None
 
 
+def test_a_run_can_be_verified_as_it_is(trained, capsys):
+    assert main(["verify", str(trained), "--check"]) == 0
+    assert "argmaxable" in capsys.readouterr().out
+
+
 def test_compare_writes_what_it_promises(table, tmp_path, capsys):
     out = tmp_path / "r"
     command = ["compare", str(table), "--losses", "bce", "asl:gamma_neg=2", "--seeds", "2"]

@@ -145,6 +145,13 @@ def test_dropped_labels_leave_the_test_rows_whole(tmp_path):
     assert int(Run.open(tmp_path / "r").parts["train"].labels.counts().max()) == 1
 
 
+def test_pseudo_labels_are_a_candidate_in_two_stages(tmp_path):
+    longer = plan(losses=("bce", "pseudo/bce"), seeds=1, training={"epochs": 40})
+    got = compare(data(), longer, tmp_path / "r", jobs=1)
+    first, second = (got.run(f"{loss}+linear").parts["test"].scores for loss in got.plan.losses)
+    assert not torch.equal(first, second)
+
+
 def test_rows_are_never_judged_by_what_they_were_fitted_on():
     """Scores that carry nothing: thresholds fitted on the judged rows would look good."""
     g = torch.Generator().manual_seed(0)

@@ -39,7 +39,7 @@ def add(verbs: Any) -> None:
         nargs="+",
         default=list(DEFAULT_LOSSES),
         metavar="LOSS",
-        help="names, or name:key=value,... (%(default)s)",
+        help="names, name:key=value,..., pseudo/name (%(default)s)",
     )
     verb.add_argument("--heads", nargs="+", default=["linear"], help="linear, linear:rank=8, dft")
     verb.add_argument("--seeds", type=int, default=3, help="how often each is trained (3)")

@@ -6,11 +6,13 @@ import argparse
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from labelset import check
+from labelset.artefact import Run
 from labelset.cli._terminal import bar, writable
-from labelset.data import read_labels
+from labelset.data import LabelFile, read_labels
 from labelset.proofs import verify
 from labelset.proofs._model import read_matrix
 
@@ -29,8 +31,10 @@ def add(verbs: Any) -> None:
         description=VERIFY,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    verb.add_argument("model", help="weights: .safetensors, .npz or .npy, (labels, features)")
-    verb.add_argument("labels", help="label sets: .npz, .npy or .jsonl[.gz]")
+    verb.add_argument("model", help="a RUN folder, or weights: .safetensors, .npz, .npy")
+    verb.add_argument(
+        "labels", nargs="?", help="label sets: .npz, .npy, .jsonl[.gz] (the test rows of a RUN)"
+    )
     verb.add_argument("--weight", help="name of the matrix, where MODEL holds several")
     verb.add_argument("--bias", help="name of its bias (default: the one beside it, if any)")
     verb.add_argument("--split", type=int, help="only rows of this split (0 train, 1, 2 test)")
@@ -49,9 +53,10 @@ def add(verbs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    weight, bias = read_matrix(args.model, args.weight, args.bias)
-    labels, label_names, split = read_labels(args.labels, n=len(weight))
     check.whole("--most", args.most)
+    held = Run.open(args.model) if Path(args.model).is_dir() else None
+    weight, bias = _matrix(args, held)
+    labels, label_names, split = _labels(args, held, len(weight))
     if args.out:
         writable(args.out)
     if args.split is not None:
@@ -74,6 +79,24 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_verification(args, result, label_names, seconds)
     return 0 if result.counts()["argmaxable"] == len(result) else 1
+
+
+def _matrix(args: argparse.Namespace, held: Run | None) -> tuple[Any, Any]:
+    if held is None:
+        return read_matrix(args.model, args.weight, args.bias)
+    if held.head is None:
+        raise ValueError(f"{args.model}: this run holds no head to verify")
+    weight, bias = held.head.matrix()
+    return weight.detach(), None if bias is None else bias.detach()
+
+
+def _labels(args: argparse.Namespace, held: Run | None, n: int) -> LabelFile:
+    """Those of the file; without one, the test rows of the run."""
+    if args.labels:
+        return read_labels(args.labels, n=n)
+    if held is None or "test" not in held.parts:
+        raise ValueError(f"{args.model}: say which label sets to verify")
+    return LabelFile(held.parts["test"].labels, held.names, None)
 
 
 def _print_verification(

@@ -16,14 +16,22 @@ __all__ = ["DEFAULT_LOSSES", "Plan", "Task", "parse"]
 DEFAULT_LOSSES = (*("bce", "focal", "asl", "spa", "two-way", "sigmoid-f1", "hill", "splc"),)
 
 
+PSEUDO = "pseudo/"
+
+
 @dataclass(frozen=True)
 class Task:
     """One model to train: a candidate with one seed."""
 
     loss: str
-    """As given: a name, or `name:key=value,key=value`."""
+    """As given: a name, or `name:key=value,key=value`; `pseudo/name` trains in two stages."""
     head: str
     seed: int
+
+    @property
+    def pseudo(self) -> bool:
+        """Whether confident predictions of a first model become training labels of a second."""
+        return self.loss.startswith(PSEUDO)
 
     @property
     def key(self) -> str:
@@ -97,7 +105,7 @@ def parse(given: str) -> tuple[str, dict[str, Any]]:
     >>> parse("asl:gamma_neg=2,margin=0")
     ('asl', {'gamma_neg': 2, 'margin': 0})
     """
-    name, colon, rest = given.partition(":")
+    name, colon, rest = given.removeprefix(PSEUDO).partition(":")
     settings: dict[str, Any] = {}
     for item in rest.split(",") if colon else []:
         key, equals, value = item.partition("=")

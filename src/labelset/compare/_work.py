@@ -20,7 +20,7 @@ from labelset.compare._plan import Plan, Task, parse
 from labelset.compare._summary import judge
 from labelset.data import Dataset
 from labelset.train import Progress as Stage
-from labelset.train import Settings, train
+from labelset.train import Settings, pseudo_label, train
 
 __all__ = ["JUDGED", "Progress", "default_jobs", "do_all", "is_done"]
 
@@ -105,14 +105,11 @@ def _do(task: Task, progress: Progress | None) -> None:
         head_settings=head_settings,
         seed=task.seed,
     )
-    got = train(
-        dataset,
-        settings,
-        folder=folder / "checkpoint",
-        resume=True,
-        progress=tell,
-        cache=out / "cache",
-    )
+    where = {"folder": folder / "checkpoint", "resume": True, "cache": out / "cache"}
+    if task.pseudo:
+        got = pseudo_label(dataset, settings, progress=tell, **where).second
+    else:
+        got = train(dataset, settings, progress=tell, **where)
     if got.stopped == "interrupted":
         raise KeyboardInterrupt
     parts = {
