@@ -74,6 +74,34 @@ def cumulate(lengths: Tensor) -> Tensor:
     return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
 
 
+def row_numbers(rows: Any, count: int, device: torch.device | None = None) -> Tensor:
+    """(chosen,) int64: of `count` rows those chosen by an int, slice, list, tensor or mask."""
+    if isinstance(rows, (list, np.ndarray)):
+        array = np.asarray(rows)
+        rows = torch.as_tensor(array if array.size else array.astype(np.int64))
+    elif rows is None or rows is ... or isinstance(rows, (bool, tuple, float)):
+        raise TypeError(f"rows must be chosen by number, slice, list or mask, got {rows!r}")
+    if isinstance(rows, Tensor):
+        if rows.dtype.is_floating_point or rows.dtype.is_complex or rows.ndim > 1:
+            raise TypeError(
+                f"rows must be chosen by whole numbers or a bool mask, got {rows.dtype} of shape "
+                f"{tuple(rows.shape)}"
+            )
+        rows = rows.to(device)
+    try:
+        return torch.arange(count, device=device)[rows].reshape(-1)
+    except (IndexError, TypeError) as error:
+        raise IndexError(f"cannot choose rows among {count}: {error}") from None
+
+
+def cut(indptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """Pointers of the chosen rows, and which stored entries are theirs."""
+    lengths = indptr.diff()[chosen]
+    new = cumulate(lengths)
+    shift = torch.repeat_interleave(indptr[chosen] - new[:-1], lengths)
+    return new, torch.arange(len(shift), device=indptr.device) + shift
+
+
 def plain(stored: Tensor) -> Tensor | None:
     """No values are kept when every stored entry is simply on."""
     return None if bool((stored == 1).all()) else stored

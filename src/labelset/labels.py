@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -228,27 +227,8 @@ class Labels:
 
     def __getitem__(self, rows: Any) -> Labels:
         """The chosen rows: an int, a slice, a list or tensor of ints, or a bool mask."""
-        index = torch.arange(len(self), device=self.device)
-        if isinstance(rows, (list, np.ndarray)):
-            array = np.asarray(rows)
-            rows = torch.as_tensor(array if array.size else array.astype(np.int64))
-        elif rows is None or rows is ... or isinstance(rows, (bool, tuple)):
-            raise TypeError(f"rows must be chosen by number, slice, list or mask, got {rows!r}")
-        if isinstance(rows, Tensor):
-            if rows.dtype.is_floating_point or rows.dtype.is_complex or rows.ndim > 1:
-                raise TypeError(
-                    f"rows must be chosen by whole numbers or a bool mask, got {rows.dtype} "
-                    f"of shape {tuple(rows.shape)}"
-                )
-            rows = rows.to(self.device)
-        try:
-            chosen = index[rows].reshape(-1)
-        except (IndexError, TypeError) as error:
-            raise IndexError(f"cannot choose rows of {self!r}: {error}") from None
-        lengths = self.indptr.diff()[chosen]
-        indptr = _csr.cumulate(lengths)
-        shift = torch.repeat_interleave(self.indptr[chosen] - indptr[:-1], lengths)
-        take = torch.arange(len(shift), device=self.device) + shift
+        chosen = _csr.row_numbers(rows, len(self), self.device)
+        indptr, take = _csr.cut(self.indptr, chosen)
         values = None if self.values is None else self.values[take]
         return Labels(indptr, self.indices[take], self.n, values)
 

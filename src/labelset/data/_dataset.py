@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
-from labelset import check
+from labelset import _csr, check
 from labelset.data._fingerprint import digest
 from labelset.data._inputs import any_features, image_tensor
 from labelset.data._parts import PARTS, part_numbers
-from labelset.data._sparse import SparseRows, row_numbers
+from labelset.data._sparse import SparseRows
 from labelset.labels import Labels
 
 __all__ = ["Dataset", "unique_names"]
@@ -123,7 +123,7 @@ class Dataset:
 
     def rows(self, index: Any) -> Dataset:
         """The chosen rows: an int, a slice, a list or tensor of ints, or a bool mask."""
-        chosen = row_numbers(index, len(self))
+        chosen = _csr.row_numbers(index, len(self))
         return replace(
             self,
             labels=self.labels[chosen],

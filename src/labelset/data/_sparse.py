@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from labelset import _csr, check
 
-__all__ = ["SparseRows", "row_numbers"]
+__all__ = ["SparseRows"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,11 +110,8 @@ class SparseRows:
 
     def __getitem__(self, rows: Any) -> SparseRows:
         """The chosen rows: an int, a slice, a list or tensor of ints, or a bool mask."""
-        chosen = row_numbers(rows, len(self)).to(self.device)
-        lengths = self.indptr.diff()[chosen]
-        indptr = _csr.cumulate(lengths)
-        shift = torch.repeat_interleave(self.indptr[chosen] - indptr[:-1], lengths)
-        take = torch.arange(len(shift), device=self.device) + shift
+        chosen = _csr.row_numbers(rows, len(self), self.device)
+        indptr, take = _csr.cut(self.indptr, chosen)
         values = None if self.values is None else self.values[take]
         return SparseRows(indptr, self.indices[take], self.width, values)
 
@@ -143,25 +139,6 @@ class SparseRows:
         parts = (self.indptr, self.indices, self.filled())
         indptr, indices, filled = (t.to(device, non_blocking=non_blocking) for t in parts)
         return SparseRows(indptr, indices, self.width, None if self.values is None else filled)
-
-
-def row_numbers(index: Any, count: int) -> Tensor:
-    """(chosen,) int64: rows of `count` chosen by an int, a slice, a list or tensor, or a mask."""
-    if isinstance(index, Tensor):
-        index = index.cpu().numpy()
-    if not isinstance(index, slice):
-        index = np.asarray(index)
-        index = index if index.size or index.dtype == bool else index.astype(np.int64)
-        lone_bool = index.ndim == 0 and index.dtype == bool
-        if index.dtype.kind not in "iub" or index.ndim > 1 or lone_bool:
-            raise TypeError(
-                f"rows are chosen by whole numbers, a slice or a bool mask, got {index.dtype} of "
-                f"shape {index.shape}"
-            )
-    try:
-        return torch.from_numpy(np.arange(count)[index].reshape(-1).copy())
-    except IndexError as error:
-        raise IndexError(f"cannot choose among {count} rows: {error}") from None
 
 
 def _entries(indptr: Any, indices: Any, width: int) -> tuple[Tensor, Tensor]:
