@@ -70,6 +70,21 @@ def test_a_run_can_be_verified_as_it_is(trained, capsys):
     assert "argmaxable" in capsys.readouterr().out
 
 
+def test_texts_are_encoded_as_asked(tmp_path, capsys):
+    words = ["red apple", "green apple", "red fork", "green knife"] * 20
+    with open(tmp_path / "t.jsonl", "w") as file:
+        for i, text in enumerate(words):
+            item = {"text": f"{text} {i % 7}", "labels": [int("red" in text), 2] if i % 3 else [2]}
+            file.write(json.dumps(item) + "\n")
+    out = str(tmp_path / "r")
+    command = ["train", str(tmp_path / "t.jsonl"), "--encoder", "tfidf:svd=4", "--epochs", "2"]
+    assert main([*command, "--out", out]) == 0
+    assert Run.open(out).encoder.svd == 4
+    assert main(["predict", out, str(tmp_path / "t.jsonl")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 80
+    assert main(["train", str(tmp_path / "t.jsonl"), "--encoder", "nope", "--out", "x"]) == 2
+
+
 def test_compare_writes_what_it_promises(table, tmp_path, capsys):
     out = tmp_path / "r"
     command = ["compare", str(table), "--losses", "bce", "asl:gamma_neg=2", "--seeds", "2"]

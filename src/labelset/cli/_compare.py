@@ -11,7 +11,7 @@ from typing import Any
 
 from labelset.cli._source import add_source, loaded
 from labelset.cli._terminal import table
-from labelset.cli._training import add_training, seconds, training
+from labelset.cli._training import ENCODER, add_training, seconds, training
 from labelset.compare import DEFAULT_LOSSES, Comparison, Plan, Task, compare, table_rows
 from labelset.compare._work import default_jobs, is_done
 from labelset.report import write_report
@@ -45,6 +45,7 @@ def add(verbs: Any) -> None:
     verb.add_argument("--seeds", type=int, default=3, help="how often each is trained (3)")
     verb.add_argument("--baseline", default="bce", help="what others are compared with (bce)")
     verb.add_argument("--optimise", default="f1-micro", metavar="METRIC", help="f1-micro")
+    verb.add_argument("--encoder", metavar="NAME", help=ENCODER)
     verb.add_argument("--missing", type=float, help="drop this share of training positives")
     verb.add_argument("--time-budget", metavar="TIME", help="for all training: 90s, 10m, 2h")
     add_training(verb)
@@ -66,6 +67,7 @@ def run(args: argparse.Namespace) -> None:
         baseline=args.baseline,
         optimise=args.optimise,
         missing=args.missing,
+        encoder=args.encoder,
         training=training(args),
     )
     if args.time_budget:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labelset.cli._source import add_source, loaded
-from labelset.cli._training import add_training, training
+from labelset.cli._training import ENCODER, add_training, training
 from labelset.compare import Plan, compare
 from labelset.compare._plan import parse
 
@@ -26,6 +26,7 @@ def add(verbs: Any) -> None:
     verb.add_argument("--loss", default="bce", help="a name, or name:key=value,... (bce)")
     verb.add_argument("--head", default="linear", help="linear, linear:rank=8, dft, dft:k=5")
     verb.add_argument("--optimise", default="f1-micro", help="the metric that the rule is for")
+    verb.add_argument("--encoder", metavar="NAME", help=ENCODER)
     verb.add_argument("--missing", type=float, help="drop this share of training positives")
     add_training(verb)
     verb.add_argument("--resume", action="store_true", help="go on where a stopped one ended")
@@ -43,6 +44,7 @@ def run(args: argparse.Namespace) -> None:
         baseline=args.loss,
         optimise=args.optimise,
         missing=args.missing,
+        encoder=args.encoder,
         training=training(args),
     )
 

@@ -8,7 +8,10 @@ from typing import Any
 
 from labelset.cli._settings import settings
 
-__all__ = ["add_training", "seconds", "training"]
+__all__ = ["ENCODER", "add_training", "seconds", "training"]
+
+
+ENCODER = "rows to features: features, tfidf:svd=200, sentence:model=FOLDER, conv (by the data)"
 
 
 def add_training(verb: Any, epochs: int = 20) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from labelset import check, heads, losses
+from labelset import check, encode, heads, losses
 from labelset.compare._judge import PLAIN, TRUTH, TUNED
+from labelset.encode import Encoder
 from labelset.train import Settings
 
 __all__ = ["DEFAULT_LOSSES", "Plan", "Task", "parse"]
@@ -56,6 +57,8 @@ class Plan:
     optimise: str = "f1-micro"
     missing: float | None = None
     """Share of the positives of training rows that are dropped, by the papers' protocol."""
+    encoder: str | None = None
+    """What turns rows into features: a name, or `name:key=value,...`; None: what suits the data."""
     training: dict[str, Any] = field(default_factory=dict)
     """Settings of training that all candidates share. Unless they name a metric to `monitor`, the
     last epoch is taken: the best one by few validation rows is often an early one by chance."""
@@ -67,6 +70,7 @@ class Plan:
             check.number("missing", self.missing, low=0.0, high=1.0)
         object.__setattr__(self, "training", {"monitor": None, **self.training})
         Settings.from_json(self.training)
+        self.build_encoder()
         if self.baseline not in self.losses:
             object.__setattr__(self, "losses", (self.baseline, *self.losses))
         for what, given, read in (("losses", self.losses, losses), ("heads", self.heads, heads)):
@@ -92,6 +96,13 @@ class Plan:
             for loss in self.losses
             for head in self.heads
         ]
+
+    def build_encoder(self) -> Encoder | None:
+        """A fresh encoder; None where the data decide."""
+        if self.encoder is None:
+            return None
+        name, settings = parse(self.encoder)
+        return encode.build(name, **settings)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""

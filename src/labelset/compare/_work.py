@@ -41,7 +41,7 @@ def do_all(
 ) -> None:
     """Train what is not done yet; several processes where the system can fork them."""
     left = [task for task in plan.tasks() if not is_done(out, task)]
-    encoder = encode.as_encoder(None, dataset)
+    encoder = encode.as_encoder(plan.build_encoder(), dataset)
     if encoder.costly and left:
         encode.encoded(encoder, dataset, out / "cache")  # once, before the workers ask for it
     SHARED.update(dataset=dataset, plan=plan, out=out, news=None)
@@ -106,6 +106,7 @@ def _do(task: Task, progress: Progress | None) -> None:
         seed=task.seed,
     )
     where = {"folder": folder / "checkpoint", "resume": True, "cache": out / "cache"}
+    where["encoder"] = plan.build_encoder()
     if task.pseudo:
         got = pseudo_label(dataset, settings, progress=tell, **where).second
     else:
