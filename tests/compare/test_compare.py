@@ -193,6 +193,11 @@ def test_only_the_surely_better_is_recommended():
     text = recommend("spa+linear", "bce+linear", {"spa+linear": [*sure, cost]}, "map@class")
     assert "+0.100 [+0.050, +0.150] against bce+linear" in text
     assert "the price: ace +0.100 (calibrated)" in text
+    raw = held(0.3, -0.4, -0.5, -0.3, "worse", "f1-micro")
+    text = recommend("spa+linear", "bce+linear", {"spa+linear": [*sure, raw]}, "map@class")
+    assert "the price: without its map and thresholds f1-micro is -0.400" in text
+    text = recommend("spa+linear", "bce+linear", {"spa+linear": sure}, "map@class")
+    assert "nothing measured here gets worse" in text
 
 
 def test_candidates_are_named_with_their_settings():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from labelset.compare._judge import TUNED
+from labelset.compare._judge import PLAIN, TUNED
 from labelset.compare._summary import Standing
 from labelset.metrics import build
 
@@ -53,9 +53,10 @@ def standing(held: Sequence[Standing], metric: str) -> Standing:
 
 
 def _price(standings: Sequence[Standing]) -> str:
-    worse = [s for s in standings if s.verdict == "worse" and s.stage != "raw"]
-    worse += [s for s in standings if s.verdict == "worse" and s.metric in ("map@class", "ndcg@5")]
-    if not worse:
-        return "; nothing measured here gets worse for it"
-    parts = [f"{s.metric} {s.delta:+.3f} ({s.stage})" for s in worse[:3]]
-    return f"; the price: {', '.join(parts)}"
+    """What gets surely worse; and where only the raw figures do, that tuning is needed."""
+    worse = [s for s in standings if s.verdict == "worse"]
+    lasting = [s for s in worse if s.stage != "raw" or s.metric in PLAIN]
+    parts = [f"{s.metric} {s.delta:+.3f} ({s.stage})" for s in lasting[:3]]
+    if not lasting and worse:
+        parts = [f"without its map and thresholds {worse[0].metric} is {worse[0].delta:+.3f}"]
+    return f"; the price: {', '.join(parts)}" if parts else "; nothing measured here gets worse"
