@@ -21,6 +21,7 @@ from labelset.train import Progress, Settings, Trained, train
 
 __all__ = ["Tuned", "space", "tune"]
 
+FOUND = "tune.json"
 SPAN = 4.0  # a hyperparameter is searched between its default over this and times this
 
 
@@ -75,6 +76,7 @@ def tune(
     dataset, folder = ensure_split(dataset, seed=0), Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{loss}-{optimise}-{dataset.fingerprint()[:12]}"
+    _same_search(folder / FOUND, name)
     study = optuna.create_study(
         study_name=name,
         storage=storage or f"sqlite:///{(folder / 'study.db').resolve()}",
@@ -103,8 +105,15 @@ def tune(
         study.best_value, settings.loss_settings, {"lr": settings.lr}, len(study.trials), run
     )
     held = {f.name: getattr(found, f.name) for f in fields(found) if f.name != "run"}
-    write_bytes(folder / "tune.json", json.dumps({"loss": loss, **held}, indent=1).encode())
+    held |= {"loss": loss, "study": name}
+    write_bytes(folder / FOUND, json.dumps(held, indent=1).encode())
     return found
+
+
+def _same_search(path: Path, name: str) -> None:
+    """A folder holds one search: another loss, metric or data set needs another."""
+    if path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("study") != name:
+        raise ValueError(f"{path.parent}: holds another search; choose another folder")
 
 
 def _settings(trial: Any, loss: str, shared: dict[str, Any], seed: int) -> Settings:

@@ -70,6 +70,94 @@ def test_a_run_can_be_verified_as_it_is(trained, capsys):
     assert "argmaxable" in capsys.readouterr().out
 
 
+def test_csv_columns_are_found_by_name(tmp_path, capsys):
+    g = torch.Generator().manual_seed(1)
+    x = torch.randn(120, 3, generator=g)
+    y = (x[:, :2] > 0).int()
+    rows = [[f"r{i}", *x[i].tolist(), *y[i].tolist()] for i in range(120)]
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["id", "f", "g", "h", "on", "off"], *rows])
+    command = ["train", str(tmp_path / "t.csv"), "--data", "label_columns=on,off"]
+    out = str(tmp_path / "r")
+    assert main([*command, "--data", "id_column=id", "--epochs", "5", "--out", out]) == 0
+    capsys.readouterr()
+    assert main(["predict", out, str(tmp_path / "t.csv")]) == 0  # labels and ids are left alone
+    want = capsys.readouterr().out
+    with open(tmp_path / "u.csv", "w", newline="") as file:
+        turned = [[h, g, f] for _, f, g, h, *_ in rows]
+        csv.writer(file).writerows([["h", "g", "f"], *turned])
+    assert main(["predict", out, str(tmp_path / "u.csv")]) == 0
+    assert capsys.readouterr().out == want
+    (tmp_path / "v.csv").write_text("f,g\n1,2\n")
+    assert main(["predict", out, str(tmp_path / "v.csv")]) == 2
+    assert "line 2: no feature 'h'" in capsys.readouterr().err
+
+
+def test_sparse_rows_and_npz_are_predicted_too(tmp_path, table, trained, capsys):
+    g = torch.Generator().manual_seed(2)
+    with open(tmp_path / "t.svm", "w") as file:
+        for _ in range(100):
+            on = (torch.rand(3, generator=g) < 0.5).nonzero().flatten().tolist()
+            cells = " ".join(
+                f"{j + 1}:1" for j in [*on, 4 + int(torch.randint(3, (1,), generator=g))]
+            )
+            file.write(f"{','.join(map(str, on))} {cells}\n")
+    out = str(tmp_path / "s")
+    assert main(["train", str(tmp_path / "t.svm"), "--epochs", "2", "--out", out]) == 0
+    capsys.readouterr()
+    assert main(["predict", out, str(tmp_path / "t.svm")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 100
+    np.save(tmp_path / "x.npy", np.zeros((4, Run.open(out).encoder.fact("width"))))
+    assert main(["predict", out, str(tmp_path / "x.npy")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert main(["predict", str(trained), str(table)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 300
+
+
+def test_the_text_column_is_remembered(tmp_path, capsys, monkeypatch):
+    lines = [f"{['red', 'green'][i % 2]} word {i},{'a|b' if i % 2 else 'a'}" for i in range(60)]
+    (tmp_path / "b.csv").write_text("body,tags\n" + "\n".join(lines) + "\n")
+    out = str(tmp_path / "r")
+    command = ["train", str(tmp_path / "b.csv"), "--data", "label_column=tags", "--epochs", "2"]
+    assert main([*command, "--data", "text_column=body", "--out", out]) == 0
+    capsys.readouterr()
+    assert main(["predict", out, str(tmp_path / "b.csv")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 60
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"text": "green"}\n'))
+    assert main(["predict", out, "-"]) == 2
+    assert "no 'body' among text; say which with --text" in capsys.readouterr().err
+
+
+def test_force_gives_back_what_was_there_when_it_fails(table, tmp_path, capsys):
+    out = str(tmp_path / "r")
+    command = ["train", str(table), "--epochs", "1", "--out", out]
+    assert main(command) == 0
+    before = (tmp_path / "r" / "compare.json").read_text()
+    assert main(command) == 2
+    assert "--resume, or --force" in capsys.readouterr().err
+    assert main([*command, "--force", "--lr", "1e30"]) == 2
+    assert (tmp_path / "r" / "compare.json").read_text() == before
+    assert main([*command, "--force"]) == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]
+
+
+def test_another_search_needs_another_folder(table, tmp_path, capsys):
+    pytest.importorskip("optuna")
+    command = ["tune", str(table), "--epochs", "1", "--trials", "1", "--out", str(tmp_path / "t")]
+    assert main([*command, "--loss", "focal", "--quiet"]) == 0
+    assert main([*command, "--loss", "asl", "--quiet"]) == 2
+    assert "another search" in capsys.readouterr().err
+
+
+def test_rows_without_any_label_are_refused_before_anything_is_written(tmp_path, capsys):
+    (tmp_path / "b.csv").write_text("x,tags\n" + "1.5,\n" * 40)
+    out = tmp_path / "r"
+    command = ["compare", str(tmp_path / "b.csv"), "--data", "label_column=tags"]
+    assert main([*command, "--out", str(out)]) == 2
+    assert "b.csv: has no labels" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_texts_are_encoded_as_asked(tmp_path, capsys):
     words = ["red apple", "green apple", "red fork", "green knife"] * 20
     with open(tmp_path / "t.jsonl", "w") as file:
@@ -98,7 +186,7 @@ def test_compare_writes_what_it_promises(table, tmp_path, capsys):
     page = (out / "report.html").read_text()
     assert "<i>" not in page  # a label's name is data, never markup
     assert main([*command, "--quiet"]) == 2
-    assert "--resume or --force" in capsys.readouterr().err
+    assert "--resume, or --force" in capsys.readouterr().err
     assert main([*command, "--force", "--quiet"]) == 0
     capsys.readouterr()
     assert main(["report", str(out), "--out", str(tmp_path / "again.html")]) == 0

@@ -95,7 +95,7 @@ def test_the_same_plan_gives_the_same_numbers_on_several_processes(found, tmp_pa
 
 
 def test_a_comparison_is_not_overwritten_and_resumes_only_itself(found):
-    with pytest.raises(ValueError, match="there is a comparison already"):
+    with pytest.raises(ValueError, match="there is a run already"):
         compare(data(), found.plan, found.out)
     with pytest.raises(ValueError, match="another plan"):
         compare(data(), plan(), found.out, resume=True)

@@ -69,7 +69,7 @@ def test_parts_must_fit_together(folder):
 
 WRONG = [
     ({"label_colum": "x"}, "no key is called 'label_colum': did you mean 'label_column'"),
-    ({"label_columns": "x"}, "label_columns must be a list, got 'x'"),
+    ({"label_columns": 3}, "label_columns must be a list, got 3"),
     ({"label_columns": [1]}, "label_columns must be a list"),
     ({"labels": 1.5}, "labels must be text or a whole number, got 1.5"),
     ({"labels": True}, "labels must be text or a whole number, got True"),

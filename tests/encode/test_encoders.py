@@ -154,7 +154,7 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="no features, texts or images"):
         encode.default_for(Dataset.from_arrays(None, [[1]]))
     two, three = (Dataset.from_arrays(torch.ones(2, n), [[1]] * 2) for n in (2, 3))
-    with pytest.raises(ValueError, match="fitted to 2 dense features"):
+    with pytest.raises(ValueError, match="trained on 2 features, got 3"):
         encode.build("features").fit(two)(three)
 
 

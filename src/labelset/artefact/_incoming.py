@@ -4,45 +4,62 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
 from labelset.data import Dataset
 from labelset.labels import Labels
 
-__all__ = ["batches"]
+__all__ = ["Reading", "batches"]
 
 ROWS = 1024
 
 
-def batches(
-    source: str | TextIO, kind: str, n: int, text_key: str = "text", rows: int = ROWS
-) -> Iterator[Dataset]:
-    """Data sets of up to `rows` rows without labels, for a model of n labels.
+class Reading(NamedTuple):
+    """How the model's rows were read in training."""
 
-    kind: `npy` (a file of features, mapped), `jsonl` (an object per line: a text under `text_key`,
-    or a list of numbers under `features`), `csv` (a header; the column `text_key`, or else all
-    columns as features in the order of training).
+    n: int
+    """Labels of the model."""
+    text_key: str | None = None
+    """The column or key with the text; None where the model takes numbers."""
+    columns: Sequence[str] | None = None
+    """Names of the features, where they had any: a CSV file is then read by name."""
+
+
+def batches(source: str | TextIO, kind: str, how: Reading, rows: int = ROWS) -> Iterator[Dataset]:
+    """Data sets of up to `rows` rows without labels.
+
+    kind: `npy` (a file of features, mapped), `jsonl` (an object per line: a text, or a list of
+    numbers under `features`), `csv` (with a header; other columns are left alone).
     """
     if kind == "npy":
-        yield from _mapped(str(source), n, rows)
+        yield from _mapped(str(source), how.n, rows)
         return
     if isinstance(source, str):
         if not Path(source).is_file():
             raise ValueError(f"{source}: no such file")
         with open(source, encoding="utf-8-sig", newline="") as file:
-            yield from batches(file, kind, n, text_key, rows)
+            yield from batches(file, kind, how, rows)
         return
-    items = _objects(source) if kind == "jsonl" else csv.DictReader(source)
-    for number, block in enumerate(_blocks(items, rows)):
-        yield _dataset(block, n, text_key, number * rows)
+    items = _objects(source) if kind == "jsonl" else _lines(source)
+    several = iter(items)
+    while block := list(islice(several, rows)):
+        yield _dataset(block, how)
+
+
+def _lines(file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.DictReader(file)
+    for item in reader:
+        yield reader.line_num, item
 
 
 def _mapped(path: str, n: int, rows: int) -> Iterator[Dataset]:
+    if not Path(path).is_file():
+        raise ValueError(f"{path}: no such file")
     try:
         held = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -54,7 +71,7 @@ def _mapped(path: str, n: int, rows: int) -> Iterator[Dataset]:
         yield Dataset.from_arrays(block, _nothing(len(block), n))
 
 
-def _objects(file: TextIO) -> Iterator[dict[str, Any]]:
+def _objects(file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
@@ -65,30 +82,40 @@ def _objects(file: TextIO) -> Iterator[dict[str, Any]]:
         if not isinstance(item, dict):
             raise ValueError(f"line {number}: expected an object, got {type(item).__name__}")
         if not item.get("header"):
-            yield item
+            yield number, item
 
 
-def _blocks(items: Iterable[dict[str, Any]], rows: int) -> Iterator[list[dict[str, Any]]]:
-    several = iter(items)
-    while block := list(islice(several, rows)):
-        yield block
+def _dataset(block: list[tuple[int, dict[str, Any]]], how: Reading) -> Dataset:
+    labels = _nothing(len(block), how.n)
+    if how.text_key is not None:
+        texts = [_text(number, item, how.text_key) for number, item in block]
+        return Dataset.from_arrays(None, labels, texts=texts)
+    numbers = [_numbers(number, item, how.columns) for number, item in block]
+    widths = {len(row) for row in numbers}
+    if len(widths) > 1:
+        raise ValueError(f"lines {block[0][0]} to {block[-1][0]}: rows of {widths} features")
+    return Dataset.from_arrays(np.array(numbers, dtype=np.float32), labels)
 
 
-def _dataset(block: list[dict[str, Any]], n: int, text_key: str, first: int) -> Dataset:
-    labels = _nothing(len(block), n)
-    if text_key in block[0]:
-        return Dataset.from_arrays(None, labels, texts=[str(item[text_key]) for item in block])
+def _text(number: int, item: dict[str, Any], key: str) -> str:
+    if item.get(key) is None:
+        there = ", ".join(map(str, item))
+        raise ValueError(f"line {number}: no {key!r} among {there}; say which with --text KEY")
+    return str(item[key])
+
+
+def _numbers(number: int, item: dict[str, Any], columns: Sequence[str] | None) -> list[float]:
+    held = item.get("features")
+    if held is None:
+        names = list(item) if columns is None else columns
+        missing = [name for name in names if name not in item]
+        if missing:
+            raise ValueError(f"line {number}: no feature {missing[0]!r}")
+        held = [item[name] for name in names]
     try:
-        if "features" in block[0]:
-            held = [item["features"] for item in block]
-        else:
-            held = [list(item.values()) for item in block]
-        return Dataset.from_arrays(np.array(held, dtype=np.float32), labels)
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(
-            f"rows {first + 1} to {first + len(block)}: no {text_key!r}, and not all features are "
-            f"numbers ({error})"
-        ) from None
+        return [float("nan") if cell in ("", "?", None) else float(cell) for cell in held]
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"line {number}: not all features are numbers ({error})") from None
 
 
 def _nothing(rows: int, n: int) -> Labels:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from labelset.cli._source import add_source, loaded
-from labelset.cli._terminal import table
+from labelset.cli._terminal import replacing, table
 from labelset.cli._training import ENCODER, add_training, seconds, training
 from labelset.compare import DEFAULT_LOSSES, Comparison, Plan, Task, compare, table_rows
 from labelset.compare._work import default_jobs, is_done
@@ -75,11 +74,10 @@ def run(args: argparse.Namespace) -> None:
         plan.training["seconds"] = round(each, 3)
     dataset = loaded(args)
     out = Path(args.out)
-    if args.force and (out / "plan.json").is_file():
-        shutil.rmtree(out)
     show = None if args.quiet else _Show(plan, out)
     try:
-        found = compare(dataset, plan, out, resume=args.resume, jobs=jobs, progress=show)
+        with replacing(out, args.force):
+            found = compare(dataset, plan, out, resume=args.resume, jobs=jobs, progress=show)
     except KeyboardInterrupt:
         done = sum(is_done(out, task) for task in plan.tasks())
         print(f"\nstopped with {done} of {len(plan.tasks())} models done: go on with --resume")

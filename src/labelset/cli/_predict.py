@@ -15,15 +15,18 @@ from torch import Tensor
 
 from labelset._atomic import write_with
 from labelset.artefact import Run, read_scores
-from labelset.artefact._incoming import batches
+from labelset.artefact._incoming import Reading, batches
+from labelset.cli._settings import settings
 from labelset.cli._terminal import writable
+from labelset.data import Dataset, load
 
 __all__ = ["add", "run"]
 
-ABOUT = """Label sets for new rows, by the encoder, head, map and rule of a RUN. Rows come from an
-.npy file of features, from .jsonl (text, or features) or from .csv, `-` for standard input; or,
-for a model of your own, scores with --scores. Memory holds one batch, however long the input is.
-Out comes one JSON object per row, or a CSV line: labels, and their probabilities."""
+ABOUT = """Label sets for new rows, by the encoder, head, map and rule of a RUN. Features in .npy,
+rows in .jsonl (text, or features) or .csv (columns by their names), `-` for standard input, are
+read batch by batch: memory holds one batch however long the input is. Other formats that training
+reads are read as a whole. Scores of a model of your own are given with --scores. Out comes one
+JSON object per row, or a CSV line: labels, and their probabilities."""
 
 
 def add(verbs: Any) -> None:
@@ -35,10 +38,15 @@ def add(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verb.add_argument("model", metavar="RUN", help="the folder of a run")
-    verb.add_argument("source", metavar="ROWS", help=".npy, .jsonl, .csv, - or train, valid, test")
+    verb.add_argument(
+        "source", metavar="ROWS", help="a file, a folder of pictures, -, or train, valid, test"
+    )
     verb.add_argument("--scores", action="store_true", help="ROWS are scores (.npy, .npz)")
     verb.add_argument("--format", choices=("npy", "jsonl", "csv"), help="of ROWS, for - (jsonl)")
-    verb.add_argument("--text", default="text", metavar="KEY", help="where the text is (text)")
+    verb.add_argument("--text", metavar="KEY", help="where the text is (as in training)")
+    verb.add_argument(
+        "--data", action="append", default=[], metavar="KEY=VALUE", help="how to read other formats"
+    )
     verb.add_argument("--to", choices=("jsonl", "csv"), default="jsonl", help="what comes out")
     verb.add_argument("--out", help="write to this file instead of standard output")
     verb.set_defaults(run=run)
@@ -75,12 +83,25 @@ def _scores(held: Run, args: argparse.Namespace) -> Iterator[Tensor]:
             raise ValueError(f"{args.source}: {scores.shape[1]} labels, the run has {n}")
         yield from scores.split(1024)  # type: ignore[no-untyped-call]
     else:
-        kind = args.format or ("jsonl" if args.source == "-" else Path(args.source).suffix[1:])
-        if kind not in ("npy", "jsonl", "csv"):
-            raise ValueError(f"{args.source}: cannot tell what it is; say with --format")
-        source = sys.stdin if args.source == "-" else args.source
-        for batch in batches(source, kind, n, args.text):
+        for batch in _rows(held, args):
             yield held.score(batch)
+
+
+def _rows(held: Run, args: argparse.Namespace) -> Iterator[Dataset]:
+    """Batches of a stream; of a format that is read as a whole, parts of it."""
+    kind = args.format or ("jsonl" if args.source == "-" else Path(args.source).suffix[1:])
+    how = held.about.get("reading", {})
+    if kind in ("npy", "jsonl", "csv"):
+        text = (args.text or how.get("text") or "text") if how.get("kind") == "texts" else None
+        source = sys.stdin if args.source == "-" else args.source
+        yield from batches(source, kind, Reading(len(held.names), text, how.get("columns")))
+        return
+    flags = settings(args.data)
+    if kind in ("svm", "svmlight", "libsvm", "txt") and how.get("width"):
+        flags.setdefault("n_features", how["width"])
+    whole = load(args.source, labelled=False, **flags)
+    for start in range(0, len(whole), 1024):
+        yield whole.rows(slice(start, start + 1024))
 
 
 def _lines(held: Run, scores: Iterator[Tensor], to: str) -> Iterator[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["bar", "printable", "table", "writable"]
+__all__ = ["bar", "printable", "replacing", "table", "writable"]
 
 
 def writable(path: str) -> None:
@@ -29,6 +31,23 @@ def bar() -> Callable[[int, int], None]:
         print(line, end="" if done < total else "\r" + " " * len(line) + "\r", file=sys.stderr)
 
     return show
+
+
+@contextmanager
+def replacing(run: Path, force: bool) -> Iterator[None]:
+    """With `force` what `run` holds makes room, and comes back if the work fails."""
+    if not (force and (run / "plan.json").is_file()):
+        yield
+        return
+    aside = run.with_name(f".{run.name}.{os.getpid()}")
+    run.rename(aside)
+    try:
+        yield
+    except Exception:
+        shutil.rmtree(run, ignore_errors=True)
+        aside.rename(run)
+        raise
+    shutil.rmtree(aside)
 
 
 def printable(text: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labelset.cli._source import add_source, loaded
+from labelset.cli._terminal import replacing
 from labelset.cli._training import ENCODER, add_training, training
 from labelset.compare import Plan, compare
 from labelset.compare._plan import parse
@@ -29,6 +30,7 @@ def add(verbs: Any) -> None:
     verb.add_argument("--encoder", metavar="NAME", help=ENCODER)
     verb.add_argument("--missing", type=float, help="drop this share of training positives")
     add_training(verb)
+    verb.add_argument("--force", action="store_true", help="replace what RUN holds")
     verb.add_argument("--resume", action="store_true", help="go on where a stopped one ended")
     verb.add_argument("--quiet", action="store_true", help="no progress")
     verb.set_defaults(run=run)
@@ -54,9 +56,11 @@ def run(args: argparse.Namespace) -> None:
             print(line, end="" if sys.stderr.isatty() else "\n", file=sys.stderr)
 
     quiet = args.quiet or not sys.stderr.isatty()
-    found = compare(
-        loaded(args), plan, args.out, resume=args.resume, jobs=1, progress=None if quiet else show
-    )
+    dataset, out = loaded(args), Path(args.out)
+    with replacing(out, args.force):
+        found = compare(
+            dataset, plan, out, resume=args.resume, jobs=1, progress=None if quiet else show
+        )
     for standing in found.standings[found.best]:
         print(f"{standing.metric:12} {standing.stage:10} {standing.mean:.4f}")
     print(f"model: {Path(args.out) / 'best'}")

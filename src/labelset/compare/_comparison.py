@@ -96,10 +96,16 @@ def compare(
 
 def prepared(dataset: Dataset, plan: Plan) -> Dataset:
     """With train, valid and test parts, and with the labels dropped that the plan drops."""
+    source = dataset.card.get("source", "the data set")
+    if not dataset.n:
+        raise ValueError(f"{source}: has no labels; say where they are, such as label_column=...")
     dataset = ensure_split(dataset, seed=0)
     for part in ("train", "valid", "test"):
         if not len(dataset.part(part)):
-            raise ValueError(f"the data set has no {part} rows")
+            few = "; there are too few rows to split" if len(dataset) < 10 else ""
+            raise ValueError(f"{source}: has no {part} rows{few}")
+    if not int(dataset.part("train").labels.counts().sum()):
+        raise ValueError(f"{source}: no label is on in the training rows; where are the labels?")
     if plan.missing is not None:
         dataset = drop_train_labels(dataset, plan.missing, seed=0)
     return dataset
@@ -109,9 +115,11 @@ def _begin(folder: Path, plan: Plan, dataset: Dataset, resume: bool) -> None:
     """Make the folder, or see that what is there is the same comparison."""
     about = {"plan": plan.as_json(), "data": dataset.fingerprint()}
     path = folder / PLAN
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder}: is a file; give a folder")
     if path.is_file():
         if not resume:
-            raise ValueError(f"{folder}: there is a comparison already; --resume or --force")
+            raise ValueError(f"{folder}: there is a run already; go on with --resume, or --force")
         held = json.loads(path.read_text(encoding="utf-8"))
         for what in ("plan", "data"):
             if held.get(what) != about[what]:

@@ -7,8 +7,9 @@ import multiprocessing
 import os
 import queue
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from labelset.artefact import Part, Run
 from labelset.compare._plan import Plan, Task, parse
 from labelset.compare._summary import judge
 from labelset.data import Dataset
+from labelset.encode.conv import Conv
 from labelset.train import Progress as Stage
 from labelset.train import Settings, pseudo_label, train
 
@@ -49,10 +51,23 @@ def do_all(
         if min(jobs, len(left)) > 1 and "fork" in multiprocessing.get_all_start_methods():
             _in_processes(left, min(jobs, len(left)), progress)
         else:
-            for task in left:
-                _do(task, progress)
+            with _quiet_threads(encoder):
+                for task in left:
+                    _do(task, progress)
     finally:
         SHARED.clear()
+
+
+@contextmanager
+def _quiet_threads(encoder: encode.Encoder) -> Iterator[None]:
+    """Heads on given features are small: one thread is quicker than the traffic between several."""
+    before = torch.get_num_threads()
+    if not isinstance(encoder, Conv):
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _in_processes(left: list[Task], jobs: int, progress: Progress | None) -> None:
@@ -118,7 +133,7 @@ def _do(task: Task, progress: Progress | None) -> None:
         for name in ("valid", "test")
     }
     about = {"history": got.history, "settings": settings.as_json(), "best_epoch": got.best_epoch}
-    about["stopped"] = got.stopped
+    about |= {"stopped": got.stopped, "reading": _reading(dataset)}
     run = Run(
         names=dataset.names,
         parts=parts,
@@ -132,6 +147,17 @@ def _do(task: Task, progress: Progress | None) -> None:
     shutil.rmtree(folder / "checkpoint", ignore_errors=True)
     if progress is not None:
         progress(task, {"done": True})
+
+
+def _reading(dataset: Dataset) -> dict[str, Any]:
+    """What later rows must be like."""
+    card = dataset.card
+    if dataset.features is not None:
+        columns = card.get("about", {}).get("feature_names") or None
+        return {"kind": "features", "columns": columns, "width": dataset.features.shape[1]}
+    if dataset.texts is not None:
+        return {"kind": "texts", "text": card.get("text_column")}
+    return {"kind": "images"}
 
 
 def _facts(news: Stage) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -69,11 +69,11 @@ class Columns:
         ]
         taken = {at for at in single if at is not None}
         out = _matching(names, ask.ignore_columns or [])
-        rest = [at for at in range(len(names)) if at not in taken and at not in set(out)]
+        rest = _without(range(len(names)), taken | set(out))
         chosen = _labels(names, rest, ask, role, labels)
-        rest = [at for at in rest if at not in set(chosen)]
+        rest = _without(rest, set(chosen))
         features = _features(names, rest, ask, role)
-        spare = [names[at] for at in rest if at not in set(features)]
+        spare = [names[at] for at in _without(rest, set(features))]
         return cls([names[at] for at in out] + spare, chosen, features, *single)
 
     def note(self) -> tuple[str, ...]:
@@ -84,17 +84,22 @@ class Columns:
         return (f"columns left out: {few}",)
 
 
+def _without(places: Iterable[int], others: set[int]) -> list[int]:
+    return [at for at in places if at not in others]
+
+
 def _labels(
     names: Sequence[str], rest: list[int], ask: Description, role: str, exact: list[str] | None
 ) -> list[int]:
     if exact is not None:
         place = set(names)
         bare = {name.replace("\\", ""): name for name in names}  # some XML files keep backslashes
-        near = (w if w in place else bare.get(w.replace("\\", ""), w) for w in exact)
-        return [_exactly(names, name) for name in near]
+        near = [w if w in place else bare.get(w.replace("\\", ""), w) for w in exact]
+        at = {name: i for i, name in enumerate(names)}
+        return [at[name] if name in at else _exactly(names, name) for name in near]
     if ask.label_columns is not None:
-        found = _matching(names, ask.label_columns)
-        return [at for at in found if at in set(rest)]
+        free = set(rest)
+        return [at for at in _matching(names, ask.label_columns) if at in free]
     if isinstance(ask.labels, int):
         count = abs(ask.labels)
         if count > len(rest):

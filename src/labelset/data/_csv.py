@@ -179,8 +179,20 @@ def _piece(path: Path, table: Table, labels: Labels | None, names: list[str] | N
         ids=words.get("id"),
         split=part_numbers(words["split"], table.lines) if "split" in words else None,
         files=[Path(name.strip()) for name in words["image"]] if "image" in words else None,
-        notes=columns.note(),
+        notes=(*columns.note(), *_doubt(table)),
+        about={"feature_names": [table.names[at] for at in columns.features]},
     )
+
+
+def _doubt(table: Table) -> tuple[str, ...]:
+    """A note where no cell with labels was split, though many hold another usual separator."""
+    held = [cells for cells in table.lists if cells]
+    if not held or any(len(cells) > 1 for cells in held):
+        return ()
+    for mark in ";,|":
+        if sum(mark in cells[0] for cells in held) * 4 > len(held):
+            return (f"no row has more than one label, but many hold {mark!r}: delimiter={mark}?",)
+    return ()
 
 
 def _features(table: Table) -> Tensor:

@@ -72,11 +72,13 @@ class Description:
     def of(cls, keys: Mapping[str, Any], folder: Path | None = None) -> Description:
         """From keys and values; file names are relative to `folder`."""
         hints = get_type_hints(cls)
-        for key, value in keys.items():
+        for key in keys:
             if key not in hints:
                 raise TypeError(f"no key is called {key!r}: {check.nearest(key, hints)}")
+        held = {key: _listed(value, hints[key]) for key, value in keys.items()}
+        for key, value in held.items():
             _fits(key, value, hints[key])
-        return cls(**{key: _placed(key, value, folder) for key, value in keys.items()})
+        return cls(**{key: _placed(key, value, folder) for key, value in held.items()})
 
     @classmethod
     def read(cls, path: Path, flags: Mapping[str, Any]) -> Description:
@@ -113,6 +115,14 @@ class Description:
                 table = given if isinstance(given, dict) else {key: given}
                 files[part] = {k: Path(v) for k, v in table.items()}
         return files
+
+
+def _listed(value: Any, hint: Any) -> Any:
+    """Where only a list will do, `a,b` stands for one."""
+    kinds = {get_origin(kind) or kind for kind in get_args(hint) or (hint,)}
+    if isinstance(value, str) and list in kinds and str not in kinds:
+        return [part.strip() for part in value.split(",")]
+    return value
 
 
 def _fits(key: str, value: Any, hint: Any) -> None:

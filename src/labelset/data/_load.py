@@ -26,6 +26,7 @@ from labelset.data._piece import Piece, below, beside
 from labelset.data._reading import BadFile, kind_of, reading
 from labelset.data._vocabulary import names_in
 from labelset.data.builtin import build, names
+from labelset.labels import Labels
 
 __all__ = ["FORMATS", "load"]
 
@@ -43,12 +44,13 @@ FORMATS: dict[str, tuple[Reader, tuple[str, ...]]] = {
 }
 
 
-def load(source: str | Path, **flags: Any) -> Dataset:
+def load(source: str | Path, *, labelled: bool = True, **flags: Any) -> Dataset:
     """A data set from what `source` names; `flags` are the keys of a description file.
 
     A built-in name (digits, icons, yeast), whose own settings are then the flags; a file (npz, npy,
     svmlight, ARFF, CSV, Parquet, jsonl; most of them also gzipped); a folder of pictures with a CSV
-    file; or a description, a small TOML file. `./digits` is a file even where `digits` is built in.
+    file; or a description, a small TOML file. Rows without labels are refused unless `labelled` is
+    False. `./digits` is a file even where `digits` is built in.
 
     >>> load("digits", train=100, valid=10, test=20)
     Dataset(130 rows, images 1 x 24 x 24, 10 labels, 1.8 on per row, parts 100 / 10 / 20)
@@ -57,15 +59,15 @@ def load(source: str | Path, **flags: Any) -> Dataset:
         return build(source, **flags).make()
     path = Path(source)
     if path.is_dir():
-        return _assembled(_folder(path, flags), str(source))
+        return _assembled(_folder(path, flags), str(source), labelled)
     if not path.is_file():
         raise ValueError(
             f"{source}: no such file or folder, and no built-in data set of that name "
             f"({check.nearest(str(source), names())})"
         )
     if kind_of(path) == "toml":
-        return _assembled(Description.read(path, flags), str(source))
-    return _assembled(Description.of({"data": str(path), **flags}), str(source))
+        return _assembled(Description.read(path, flags), str(source), labelled)
+    return _assembled(Description.of({"data": str(path), **flags}), str(source), labelled)
 
 
 def _folder(path: Path, flags: Mapping[str, Any]) -> Description:
@@ -94,7 +96,7 @@ def _image_column(table: Path, flags: Mapping[str, Any]) -> str:
     raise BadFile(f"{table}: no column names pictures; say which with image_column")
 
 
-def _assembled(ask: Description, source: str) -> Dataset:
+def _assembled(ask: Description, source: str, labelled: bool = True) -> Dataset:
     parts = ask.parts()
     exact = None
     if isinstance(ask.labels, str) and kind_of(Path(ask.labels)) == "xml":
@@ -110,6 +112,8 @@ def _assembled(ask: Description, source: str) -> Dataset:
         if not found:
             raise BadFile(f"{source}: names no file with {part} rows; give data or features")
     piece = below({part: beside(found) for part, found in pieces.items()})
+    if piece.labels is None and not labelled:
+        piece = replace(piece, labels=Labels.from_lists([[]] * piece.rows, n=0), names=[])
     return _dataset(piece, ask, source)
 
 
@@ -170,7 +174,12 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
             images=images,
             split=piece.split,
             ids=piece.ids,
-            card={"source": source, "notes": list(piece.notes), "about": piece.about},
+            card={
+                "source": source,
+                "notes": list(piece.notes),
+                "about": piece.about,
+                "text_column": ask.text_column,
+            },
         )
 
 

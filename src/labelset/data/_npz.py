@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -59,6 +60,8 @@ def _one(path: Path, ask: Description, role: str) -> Piece:
 
 def opened(path: Path, starts: tuple[str, ...] = ("",)) -> Arrays:
     """The arrays of an npz file whose keys start so; pickles are refused."""
+    if not zipfile.is_zipfile(path):  # numpy would take it for a pickle
+        raise zipfile.BadZipFile("no zip archive of arrays")
     with path.open("rb") as raw:
         file = np.load(raw, allow_pickle=False)
         if not isinstance(file, np.lib.npyio.NpzFile):

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from labelset import _csr
 from labelset.data import Dataset, SparseRows
 from labelset.encode._base import Encoder, Inputs
 from labelset.encode._standard import moments, standardised
@@ -40,12 +41,14 @@ class Features(Encoder):
 
     def prepare(self, dataset: Dataset) -> Inputs:
         width, sparse, x = self.fact("width"), self.fact("sparse"), _given(dataset)
-        if x.shape[1] != width or isinstance(x, SparseRows) != sparse:
-            kind = "sparse" if sparse else "dense"
-            raise ValueError(
-                f"the encoder was fitted to {width} {kind} features, got "
-                f"{'sparse' if isinstance(x, SparseRows) else 'dense'} ones, {x.shape[1]} a row"
-            )
+        if x.shape[1] != width:
+            raise ValueError(f"the model was trained on {width} features, got {x.shape[1]} a row")
+        if isinstance(x, SparseRows) and not sparse:
+            x = x.dense()
+        elif sparse and not isinstance(x, SparseRows):
+            rows, columns = (x != 0).nonzero(as_tuple=True)
+            starts = _csr.pointers(rows, len(x))
+            x = SparseRows.from_csr(starts, columns, width, x[rows, columns])
         if isinstance(x, SparseRows):
             return _scaled(x, self.learnt["largest"])
         return standardised(x, self.learnt["mean"], self.learnt["deviation"])
