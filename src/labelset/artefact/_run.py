@@ -14,6 +14,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+import labelset
 from labelset import _given, calibrate, decide, encode, heads
 from labelset._atomic import write_bytes
 from labelset.artefact._parts import read_part, write_part
@@ -205,6 +206,7 @@ class Run:
             raise ValueError("this run was never saved: say where to")
         held = {
             "format": FORMAT,
+            "versions": {"labelset": labelset.__version__, "torch": torch.__version__},
             "names": self.names,
             "loss": describe_loss(self.loss),
             "map": None if self.map is None else self.map.as_json(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from labelset.cli._settings import settings
@@ -32,5 +33,9 @@ def add_source(verb: Any, default: str | None = None) -> None:
 
 
 def loaded(args: argparse.Namespace) -> Dataset:
-    """The data set."""
-    return load(args.source, **settings(args.data))
+    """The data set; what was noted on reading it goes to standard error."""
+    dataset = load(args.source, **settings(args.data))
+    if not getattr(args, "quiet", True):
+        for note in dataset.card.get("notes", []):
+            print(f"note: {note}", file=sys.stderr)
+    return dataset

@@ -11,7 +11,7 @@ from labelset.cli._settings import settings
 __all__ = ["ENCODER", "add_training", "seconds", "training"]
 
 
-ENCODER = "rows to features: features, tfidf:svd=200, sentence:model=FOLDER, conv (by the data)"
+ENCODER = "features, tfidf:svd=200, sentence:model=FOLDER, conv, vision:model=FOLDER (by the data)"
 
 
 def add_training(verb: Any, epochs: int = 20) -> None:

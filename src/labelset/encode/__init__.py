@@ -40,7 +40,7 @@ def names() -> list[str]:
     """The names that `build` knows.
 
     >>> names()
-    ['conv', 'features', 'sentence', 'tfidf']
+    ['conv', 'features', 'sentence', 'tfidf', 'vision']
     """
     return catalog.names()
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -13,11 +11,13 @@ from torch import Tensor
 from labelset import check
 from labelset.catalog import hyper
 from labelset.data import Dataset
-from labelset.data._optional import optional
 from labelset.encode._base import Encoder, Inputs
+from labelset.encode._local import model_folder, network
 from labelset.encode._standard import moments, standardised
 
 __all__ = ["Sentence"]
+
+WHAT = "a sentence encoder"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -56,7 +56,9 @@ class Sentence(Encoder):
         """(rows, width), each of length 1."""
         if dataset.texts is None:
             raise ValueError("a sentence encoder needs texts, and the data set has none")
-        tokeniser, model = _loaded(self.model)
+        folder = model_folder(self.model, WHAT)
+        tokeniser, model = network(folder, WHAT, "AutoTokenizer", "AutoModel")
+        model.eval()
         texts = dataset.texts
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))  # so as to pad little
         parts = [
@@ -74,34 +76,3 @@ class Sentence(Encoder):
         mask = tokens["attention_mask"][..., None].float()
         mean = (states * mask).sum(1) / mask.sum(1).clamp(min=1)
         return torch.nn.functional.normalize(mean)
-
-
-def _loaded(model: str) -> tuple[Any, Any]:
-    """Tokeniser and transformer."""
-    folder = _folder(model)
-    package = optional("transformers", "sentence encoders", extra="encode")
-    try:
-        tokeniser = package.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-        network = package.AutoModel.from_pretrained(str(folder), local_files_only=True)
-        return tokeniser, network.eval()
-    except (OSError, ValueError, KeyError) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{folder}: cannot be read as a sentence encoder: {reason}") from None
-
-
-def _folder(model: str) -> Path:
-    if not model:
-        raise ValueError(
-            "a sentence encoder needs `model`: a folder with config.json, or a package"
-        )
-    path = Path(model)
-    if not path.is_dir():
-        spec = find_spec(model) if model.isidentifier() else None
-        places = list(spec.submodule_search_locations or ()) if spec else []
-        if not places:
-            raise ValueError(f"{model}: neither a folder nor an installed package")
-        path = Path(places[0])
-    held = sorted(path.rglob("config.json"), key=lambda file: len(file.parts))
-    if not held:
-        raise ValueError(f"{path}: holds no config.json, so no sentence encoder")
-    return held[0].parent
