@@ -156,6 +156,7 @@ class Browser:
         page.send("Runtime.enable")
         page.send("Log.enable")
         page.send("Page.enable")
+        page.send("Network.enable")
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         page.send("Emulation.setEmulatedMedia", features=scheme)
         page.send(
@@ -206,6 +207,13 @@ class Page:
         """What the console, exceptions and the log said."""
         wanted = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
         return [e for e in self.browser.events if e.get("method") in wanted]
+
+    def requests(self):
+        """What the page asked for besides itself and what it carries."""
+        sent = [e for e in self.browser.events if e.get("method") == "Network.requestWillBeSent"]
+        urls = [e["params"]["request"]["url"] for e in sent]
+        assert any(url.startswith("file://") for url in urls)  # its own: the log is kept
+        return [url for url in urls if not url.startswith(("file://", "data:", "blob:"))]
 
     def picture(self, whole=True):
         """The page as PNG."""

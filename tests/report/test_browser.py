@@ -3,6 +3,7 @@
 import json
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -69,6 +70,9 @@ def press(page, words):
     page.ask(f"{buttons}.find((b) => b.textContent === {json.dumps(words)}).click()")
 
 
+SHOTS = Path(__file__).parents[2] / "build" / "report"
+
+
 def judged(candidate, thresholds):
     part = candidate.run.parts["test"]
     p = candidate.run.probabilities(part.scores)
@@ -88,6 +92,9 @@ def test_no_complaint_and_no_overflow(browser, path, width, dark):
     picture = page.picture()
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 100_000
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    (SHOTS / f"{width}-{'dark' if dark else 'light'}.png").write_bytes(picture)  # to be looked at
+    assert page.requests() == []
     light = page.ask("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", light))) < 200) == dark
 

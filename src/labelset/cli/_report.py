@@ -40,6 +40,8 @@ def run(args: argparse.Namespace) -> None:
         out = Path(args.out or folder / "figures")
         written = write_figures(given, out)
         print("\n".join(str(file) for file in written))
+        if not any(file.suffix == ".png" for file in written):
+            print("SVG only: PNG needs matplotlib, pip install 'labelset[figures]'")
     else:
         out = Path(args.out or folder / "report.html")
         write_report(given, out)

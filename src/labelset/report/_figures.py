@@ -40,7 +40,9 @@ def write_figures(
     ['precision-recall.svg', 'reliability.svg', 'scores.svg', 'labels-per-row.svg']
     """
     if png_too and not can_draw():
-        raise ValueError("PNG figures need matplotlib: pip install matplotlib, or ask for SVG only")
+        raise ValueError(
+            "PNG figures need matplotlib: pip install 'labelset[figures]', or ask for SVG only"
+        )
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     written = []
