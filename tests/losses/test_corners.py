@@ -199,3 +199,11 @@ def test_compiled_with_changing_shapes(name):
     for rows, labels in ((4, 3), (5, 7), (6, 9)):
         v, y = torch.randn(rows, labels), torch.rand(rows, labels) < 0.4
         torch.testing.assert_close(fast(v, y), loss(v, y))
+
+
+def test_a_margin_too_small_for_the_dtype_stays_finite():
+    v = torch.tensor([[1e4, 40.0, -1e4]], requires_grad=True)
+    value = losses.build("asl", gamma_neg=0, margin=2.5e-289)(v, torch.zeros(1, 3))
+    value.backward()
+    assert bool(value.isfinite())
+    assert bool(v.grad.isfinite().all())

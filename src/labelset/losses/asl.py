@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from labelset import check
 from labelset.catalog import hyper
@@ -87,12 +89,13 @@ class ASL(Separable):
     def _shifted(self, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Where p > m, and there z = p - m and log(1 - z); elsewhere stand-ins without harm.
 
-        1 - z is written as (1 - p) + m where z is large: with a tiny margin it must not round to 0.
+        1 - z is (1 - p) + m where z is large, added as logarithms: a tiny margin must not vanish.
         """
         p, m = torch.sigmoid(v), self.margin
         inside = p > m
         z = torch.where(inside, p - m, 0.5)
-        near, far = torch.log1p(-z.clamp(max=0.5)), torch.log(torch.sigmoid(-v) + m)
+        near = torch.log1p(-z.clamp(max=0.5))
+        far = torch.logaddexp(logsigmoid(-v), torch.full_like(v, math.log(m)))
         return inside, z, torch.where(z <= 0.5, near, far)
 
     @property
