@@ -60,9 +60,9 @@ def within(stored: Tensor, rows: Tensor, columns: Tensor) -> None:
 def of_bits(t: Tensor) -> tuple[Tensor, Tensor, int]:
     """Pointers, indices and width of a matrix of whole numbers 0 and 1, or of bools."""
     on = t if t.dtype == torch.bool else t == 1
-    if on is not t and int(t.count_nonzero()) != int(on.count_nonzero()):
-        check.unit_interval(t)  # which says where it is not
     rows, columns = on.nonzero(as_tuple=True)
+    if on is not t and int(t.count_nonzero()) != len(rows):
+        check.unit_interval(t)  # which says where it is not
     return pointers(rows, len(t)), columns.to(torch.int32), t.shape[1]
 
 
