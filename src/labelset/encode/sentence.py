@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,9 +11,8 @@ from torch import Tensor
 from labelset import check
 from labelset.catalog import hyper
 from labelset.data import Dataset
-from labelset.encode._base import Encoder, Inputs
 from labelset.encode._local import model_folder, network
-from labelset.encode._standard import moments, standardised
+from labelset.encode._pretrained import Pretrained
 
 __all__ = ["Sentence"]
 
@@ -21,7 +20,7 @@ WHAT = "a sentence encoder"
 
 
 @dataclass(kw_only=True, eq=False)
-class Sentence(Encoder):
+class Sentence(Pretrained):
     """The mean of a transformer's last hidden states over the words of a text, standardised.
 
         e = sum_t m_t h_t / sum_t m_t,  e / |e|,  m_t = 1 for words, 0 for padding
@@ -31,26 +30,12 @@ class Sentence(Encoder):
     """
 
     name = "sentence"
-    costly = True
 
-    model: str = hyper("", "a folder with config.json, or an installed package that holds one")
     length: int = hyper(256, "words and pieces of words after which a text is cut off")
-    batch: int = hyper(32, "texts at a time")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check.whole("length", self.length, low=1)
-        check.whole("batch", self.batch, low=1)
-
-    def fit(self, train: Dataset) -> Self:
-        self.learnt = moments(self._embedded(train))
-        self.facts = {"width": len(self.learnt["mean"])}
-        return self
-
-    def prepare(self, dataset: Dataset) -> Inputs:
-        self.fact("width")
-        x = self._embedded(dataset)
-        return standardised(x, self.learnt["mean"], self.learnt["deviation"])
 
     def _embedded(self, dataset: Dataset) -> Tensor:
         """(rows, width), each of length 1."""

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from labelset import check
-from labelset.catalog import hyper
 from labelset.data import Dataset
-from labelset.encode._base import Encoder, Inputs
 from labelset.encode._local import model_folder, network
-from labelset.encode._standard import moments, standardised
+from labelset.encode._pretrained import Pretrained
 
 __all__ = ["Vision"]
 
@@ -24,7 +21,7 @@ WHAT = "a vision encoder"
 
 
 @dataclass(kw_only=True, eq=False)
-class Vision(Encoder):
+class Vision(Pretrained):
     """What a network such as ViT or ResNet makes of a picture, pooled, standardised.
 
     Pictures are made as large as the network wants them, (x / 255 - mean) / std by its
@@ -34,24 +31,6 @@ class Vision(Encoder):
     """
 
     name = "vision"
-    costly = True
-
-    model: str = hyper("", "a folder with config.json, or an installed package that holds one")
-    batch: int = hyper(32, "pictures at a time")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.whole("batch", self.batch, low=1)
-
-    def fit(self, train: Dataset) -> Self:
-        self.learnt = moments(self._embedded(train))
-        self.facts = {"width": len(self.learnt["mean"])}
-        return self
-
-    def prepare(self, dataset: Dataset) -> Inputs:
-        self.fact("width")
-        x = self._embedded(dataset)
-        return standardised(x, self.learnt["mean"], self.learnt["deviation"])
 
     def _embedded(self, dataset: Dataset) -> Tensor:
         if dataset.images is None:
