@@ -148,8 +148,8 @@ class Browser:
         message, _, self.rest = self.rest.partition(b"\0")
         return json.loads(message)
 
-    def open(self, path, width=1280, height=900, dark=False):
-        """A page that has drawn itself."""
+    def open(self, path, width=1280, height=900, dark=False, before="", wait=60):
+        """A page that has drawn itself; `before` runs before its own script."""
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
@@ -166,10 +166,12 @@ class Browser:
             deviceScaleFactor=1,
             mobile=False,
         )
+        if before:
+            page.send("Page.addScriptToEvaluateOnNewDocument", source=before)
         self.events.clear()
         start = time.perf_counter()
         page.send("Page.navigate", url=path.as_uri())
-        while time.perf_counter() < start + 60:
+        while time.perf_counter() < start + wait:
             if page.ask("!!document.documentElement?.dataset.ready"):
                 break
             time.sleep(0.02)
@@ -202,6 +204,55 @@ class Page:
     def rest(self):
         """Two frames and a pause later."""
         self.ask("new Promise((done) => setTimeout(() => done(1), 200))")
+
+    def put(self, element, value, event="input"):
+        """Give a control a value and tell it so."""
+        given = f"s.value = {json.dumps(value)}; s.dispatchEvent(new Event('{event}'))"
+        self.ask(f"(() => {{ const s = document.querySelector('{element}'); {given} }})()")
+
+    def slide(self, at):
+        self.put("#threshold", at)
+
+    def choose(self, key):
+        self.put("#candidate", key, "change")
+        self.rest()
+
+    def pick_label(self, name):
+        self.put("#label-picker", name)
+        self.rest()
+
+    def press(self, words):
+        buttons = "[...document.querySelectorAll('button')]"
+        self.ask(f"{buttons}.find((b) => b.textContent === {json.dumps(words)}).click()")
+
+    def readings(self):
+        """Numbers shown for the thresholds now, by name."""
+        self.rest()
+        found = self.ask(
+            "Object.fromEntries([...document.querySelectorAll('[data-reading], [data-count]')]"
+            ".map((e) => [e.dataset.reading || e.dataset.count, e.firstChild.textContent]))"
+        )
+        return {name: float(text.replace(",", "")) for name, text in found.items()}
+
+    def click(self, words):
+        """The mouse, as a person would: scrolled to, pressed and let go."""
+        x, y = self.ask(
+            "(() => { const b = [...document.querySelectorAll('button')]"
+            f".find((b) => b.textContent === {json.dumps(words)});"
+            " b.scrollIntoView({ block: 'center', behavior: 'instant' });"
+            " const r = b.getBoundingClientRect();"
+            " return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        self.rest()
+
+    def key(self, name, code=None, text="", **more):
+        """One key, down and up."""
+        given = {"key": name, "code": name, "windowsVirtualKeyCode": code or 0} | more
+        down = {"type": "keyDown", "text": text} if text else {"type": "rawKeyDown"}
+        self.send("Input.dispatchKeyEvent", **down, **given)
+        self.send("Input.dispatchKeyEvent", type="keyUp", key=name, code=name)
 
     def problems(self):
         """What the console, exceptions and the log said."""

@@ -30,44 +30,10 @@ def page(browser, path):
     return browser.open(path)
 
 
-def readings(page):
-    page.rest()
-    found = page.ask(
-        "Object.fromEntries([...document.querySelectorAll('[data-reading], [data-count]')]"
-        ".map((e) => [e.dataset.reading || e.dataset.count, e.firstChild.textContent]))"
-    )
-    return {name: float(text.replace(",", "")) for name, text in found.items()}
-
-
-def put(page, element, value, event):
-    """Give a control a value and tell it so."""
-    given = f"s.value = {json.dumps(value)}; s.dispatchEvent(new Event('{event}'))"
-    page.ask(f"(() => {{ const s = document.querySelector('{element}'); {given} }})()")
-
-
-def slide(page, at):
-    put(page, "#threshold", at, "input")
-
-
-def choose(page, key):
-    put(page, "#candidate", key, "change")
-    page.rest()
-
-
-def pick_label(page, name):
-    put(page, "#label-picker", name, "input")
-    page.rest()
-
-
 def ask(page, query):
-    put(page, "#query-text", query, "input")
+    page.put("#query-text", query)
     page.rest()
     page.rest()
-
-
-def press(page, words):
-    buttons = "[...document.querySelectorAll('button')]"
-    page.ask(f"{buttons}.find((b) => b.textContent === {json.dumps(words)}).click()")
 
 
 SHOTS = Path(__file__).parents[2] / "build" / "report"
@@ -100,7 +66,7 @@ def test_no_complaint_and_no_overflow(browser, path, width, dark):
 
 
 def test_the_page_starts_with_the_saved_rule_of_the_recommended(page, small):
-    found = readings(page)
+    found = page.readings()
     candidate = small.candidate("spa")
     wanted, said, truth = judged(candidate, candidate.run.rule.thresholds.tolist())
     for name, value in wanted.items():
@@ -112,9 +78,9 @@ def test_the_page_starts_with_the_saved_rule_of_the_recommended(page, small):
 @pytest.mark.parametrize("at", [0, 35, 90, 127, 180, 253])
 @pytest.mark.parametrize("key", ["spa", "bce"])
 def test_the_slider_shows_what_python_computes(page, small, at, key):
-    choose(page, key)
-    slide(page, at)
-    found = readings(page)
+    page.choose(key)
+    page.slide(at)
+    found = page.readings()
     wanted, said, truth = judged(small.candidate(key), float(GRID[at]))
     for name, value in wanted.items():
         assert found[name] == pytest.approx(value, abs=5.1e-4)
@@ -124,11 +90,11 @@ def test_the_slider_shows_what_python_computes(page, small, at, key):
 
 
 def test_one_label_moves_alone_and_thresholds_travel_back_to_python(page, small):
-    choose(page, "spa")
-    press(page, "As saved")
-    pick_label(page, "knife")
-    slide(page, 60)
-    found = readings(page)
+    page.choose("spa")
+    page.press("As saved")
+    page.pick_label("knife")
+    page.slide(60)
+    found = page.readings()
     candidate = small.candidate("spa")
     thresholds = candidate.run.rule.thresholds.clone()
     thresholds[small.names.index("knife")] = GRID[60]
@@ -136,13 +102,13 @@ def test_one_label_moves_alone_and_thresholds_travel_back_to_python(page, small)
     said, truth = (t[:, small.names.index("knife")] for t in (said, truth))
     assert found["tp"] == int((said & truth).sum())
     assert found["fp"] == int((said & ~truth).sum())
-    press(page, "Copy thresholds as JSON")
+    page.press("Copy thresholds as JSON")
     page.rest()
     copied = json.loads(page.ask("document.querySelector('textarea').value"))
     assert copied == decide.build("fixed", threshold=thresholds.tolist()).as_json()
     assert torch.equal(decide.from_json(copied).thresholds, thresholds)
-    press(page, "All labels")
-    press(page, "As saved")
+    page.press("All labels")
+    page.press("As saved")
     page.rest()
 
 
@@ -157,7 +123,7 @@ def test_one_label_moves_alone_and_thresholds_travel_back_to_python(page, small)
 )
 @pytest.mark.parametrize("key", ["spa", "bce"])
 def test_queries_rank_as_python_does(page, small, query, key):
-    choose(page, key)
+    page.choose(key)
     ask(page, query)
     rows = page.ask(
         "[...document.querySelectorAll('#answers tbody tr')].map((r) => "
@@ -199,7 +165,7 @@ def test_bad_queries_are_answered_in_words(page, query, words):
 
 def test_tables_sort_search_and_keep_the_focus(page):
     labels = "[...document.querySelectorAll('#explore .tabled tbody tr')]"
-    press(page, "AP")
+    page.press("AP")
     values = page.ask(f"{labels}.map((r) => Number(r.children[2].textContent))")
     assert values == sorted(values, reverse=True)
     assert page.ask("document.querySelectorAll('#explore th[aria-sort=descending]').length") == 1
@@ -207,9 +173,9 @@ def test_tables_sort_search_and_keep_the_focus(page):
     page.ask("document.activeElement.click()")
     page.rest()
     assert page.ask("document.activeElement.getAttribute('aria-pressed')") == "true"
-    put(page, "#explore input[type=search]", "KNI", "input")
+    page.put("#explore input[type=search]", "KNI")
     assert page.ask(f"{labels}.map((r) => r.children[0].textContent)") == ["knife"]
-    put(page, "#explore input[type=search]", "", "input")
+    page.put("#explore input[type=search]", "")
 
 
 def test_every_control_has_a_name(page):
@@ -266,10 +232,10 @@ def test_thresholds_at_the_very_ends_travel_too(browser, tmp_path, make_run):
     write_report(ReportInput([candidate]), tmp_path / "r.html")
     page = browser.open(tmp_path / "r.html")
     wanted, said, truth = judged(candidate, extremes)
-    found = readings(page)
+    found = page.readings()
     assert found["macro"] == pytest.approx(wanted["macro"], abs=5.1e-4)
     assert found["fp"] == int((said & ~truth).sum())
-    press(page, "Copy thresholds as JSON")
+    page.press("Copy thresholds as JSON")
     page.rest()
     copied = json.loads(page.ask("document.querySelector('textarea').value"))
     assert copied["settings"]["threshold"] == extremes
@@ -280,25 +246,6 @@ def test_odd_shapes_open(browser, tmp_path, make_run, rows, n, unknown):
     run = make_run(rows, n, valid=False, unknown=unknown)
     write_report(ReportInput([CandidateInput("a", "bce", "linear", run)]), tmp_path / "r.html")
     page = browser.open(tmp_path / "r.html")
-    slide(page, 100)
+    page.slide(100)
     page.rest()
     assert page.problems() == []
-
-
-def test_five_thousand_labels_stay_usable(browser, tmp_path):
-    g = torch.Generator().manual_seed(0)
-    v = torch.randn(300, 5000, generator=g) - 4
-    y = torch.rand(v.shape, generator=g) < torch.sigmoid(v)
-    run = Run(names=[f"label {i}" for i in range(5000)], parts={"test": Part(y, v)})
-    write_report(ReportInput([CandidateInput("a", "bce", "linear", run)]), tmp_path / "r.html")
-    page = browser.open(tmp_path / "r.html")
-    assert page.problems() == []
-    assert page.seconds < 10
-    start = page.ask("performance.now()")
-    slide(page, 100)
-    page.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    assert page.ask("performance.now()") - start < 1000
-    pick_label(page, "label 4321")
-    assert readings(page)["tp"] == int(
-        (y[:, 4321] & (torch.sigmoid(v) >= GRID[100])[:, 4321]).sum()
-    )

@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, precision_recall_fscore_sup
 
 from labelset import decide
 from labelset.artefact import Part
-from labelset.report import CandidateInput, ReportInput, write_report
+from labelset.report import CandidateInput, ReportInput
 from labelset.report._diagnosis import diagnosis_of
 from labelset.report._errors import likely_missing, worst_rows
 from labelset.report._grid import GRID
@@ -171,18 +171,6 @@ def test_no_label_is_on_anywhere(make_run):
     run.parts["test"] = type(part)(torch.zeros(20, 3), part.scores)
     made = payload(ReportInput([CandidateInput("a", "bce", "linear", run)]))
     assert np.isnan(unpack(made["candidates"][0]["ap"])).all()
-
-
-def test_ten_thousand_rows_and_fifty_labels_stay_under_three_megabytes(make_run, tmp_path):
-    run = make_run(10_000, 50, valid=False)
-    many = [CandidateInput(f"c{i}", "bce", "linear", run) for i in range(2)]
-    g = np.random.default_rng(0)
-    words = np.array([f"word{i}" for i in range(3000)])
-    texts = [" ".join(words[g.integers(3000, size=12)]) for _ in range(10_000)]
-    images = torch.from_numpy(g.integers(0, 256, (10_000, 3, 32, 32), dtype=np.uint8))
-    given = ReportInput(many, texts=texts, images=images)
-    write_report(given, tmp_path / "report.html", seconds=1)
-    assert (tmp_path / "report.html").stat().st_size < 3_000_000
 
 
 def test_the_doctor_flags_labels_and_takes_fewer_rows_where_they_are_many(make_run, monkeypatch):

@@ -11,19 +11,18 @@ from torch import Tensor
 from labelset import metrics
 from labelset.artefact import Part, Run
 from labelset.calibrate import catalog as maps
-from labelset.decide._thresholds import Thresholds
 from labelset.report._diagnosis import diagnosis_of
 from labelset.report._errors import likely_missing, worst_rows
 from labelset.report._grid import codes, histograms, positions
 from labelset.report._input import CandidateInput, SummaryRow
+from labelset.report._intervals import threshold_intervals
 from labelset.report._packed import numbers, packed, plain
+from labelset.report._probabilities import own_thresholds, probabilities_of
 from labelset.report._sets import proof_of
 
-__all__ = ["candidate_of", "own_thresholds", "probabilities_of", "reliabilities"]
+__all__ = ["candidate_of", "reliabilities"]
 
 JUDGED = ("precision", "recall", "f1-micro", "f1-macro", "f1-samples", "subset-accuracy", "hamming")
-ROUNDS = 100  # of the bootstrap of thresholds
-CELLS = 4_000_000  # held-out entries beyond which thresholds get no interval
 
 
 def candidate_of(
@@ -40,12 +39,13 @@ def candidate_of(
         "key": given.key,
         "loss": given.loss,
         "head": given.head,
+        "folder": given.folder,
         "summary": [_summary(row) for row in given.summary],
         "map": None if run.map is None else maps.name_of(type(run.map)),
         "rule": "fixed" if run.rule is None else run.rule.name,
         "exact": exact,
         "thresholds": packed(own),
-        "intervals": _intervals(run),
+        "intervals": _packed_or_none(threshold_intervals(run)),
         "codes": packed(code[sample].T),
         "fine": packed(positions(p[sample], own, code[sample]).T) if fine else None,
         "histograms": packed(histograms(code, truth)),
@@ -60,22 +60,6 @@ def candidate_of(
         "about": plain({key: value for key, value in run.about.items() if key != "history"}),
         "history": plain(run.about.get("history") or []),
     }
-
-
-def probabilities_of(run: Run, part: Part) -> Tensor:
-    """(rows, labels) on the CPU; 0 where the label is unknown and the score says nothing."""
-    assert part.scores is not None
-    known = part.labels.known()
-    v = part.scores if known is None else torch.where(known, part.scores, 0.0)
-    return run.current_probabilities(v).cpu()
-
-
-def own_thresholds(run: Run) -> tuple[Tensor, bool]:
-    """(labels,) float64, and whether the rule is made of nothing but them; else they are 0.5."""
-    n = len(run.names)
-    if not isinstance(run.rule, Thresholds):
-        return torch.full((n,), 0.5, dtype=torch.float64), run.rule is None
-    return run.rule.thresholds.double().cpu().expand(n).clone(), True
 
 
 def reliabilities(run: Run, part: Part, p: Tensor, per_label: bool = True) -> dict[str, Any]:
@@ -107,15 +91,8 @@ def _summary(row: SummaryRow) -> dict[str, Any]:
     return given | {name: plain(getattr(row, name)) for name in figures}
 
 
-def _intervals(run: Run) -> dict[str, str] | None:
-    """(labels, 2): where thresholds of their own fall in 95% of resamplings of the valid rows."""
-    part = run.parts.get("valid")
-    if run.rule is None or not hasattr(run.rule, "intervals"):
-        return None
-    if part is None or part.scores is None or part.scores.numel() > CELLS:
-        return None
-    ends = run.rule.intervals(probabilities_of(run, part), part.labels, rounds=ROUNDS)
-    return packed(ends.numpy().astype(np.float32))
+def _packed_or_none(ends: Tensor | None) -> dict[str, str] | None:
+    return None if ends is None else packed(ends.numpy().astype(np.float32))
 
 
 def _average_precision(part: Part) -> Any:

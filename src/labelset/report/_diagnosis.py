@@ -12,7 +12,7 @@ from labelset.doctor import diagnose
 
 __all__ = ["diagnosis_of"]
 
-CELLS = 2_000_000  # scores that the doctor looks at; beyond, rows at equal distances
+CELLS = 1_000_000  # scores that the doctor looks at; beyond, rows at equal distances
 
 
 def diagnosis_of(run: Run) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from labelset.report._packed import numbers
 __all__ = ["likely_missing", "worst_rows"]
 
 MOST = 60  # rows, and entries, of each kind
-LISTED = 30  # labels of one row
+LISTED = 12  # labels of one row, of each kind
 TINY = 1e-12  # a probability of 0 would make every other row look right
 
 
@@ -20,19 +20,19 @@ def worst_rows(p: Tensor, decided: Tensor, truth: Tensor, most: int = MOST) -> l
     """The rows with the largest log loss, summed over known labels.
 
     p, decided, truth: (rows, labels) probabilities, decisions, and 0 off, 1 on, 2 unknown. Each row
-    has `on`, its labels with their probabilities, and `extra`, those predicted though off.
+    has `on`, its labels with their probabilities, and `extra`, those predicted though off, the most
+    surprising first; `more` says how many of both are not listed.
     """
     loss = _log_loss(p, truth)
     order = loss.argsort(descending=True, stable=True)[:most].tolist()
-    return [
-        {
-            "row": row,
-            "loss": numbers([float(loss[row])])[0],
-            "on": _listed(truth[row] == 1, p[row], decided[row]),
-            "extra": _listed((truth[row] == 0) & decided[row], p[row], decided[row]),
-        }
-        for row in order
-    ]
+    return [_row(row, float(loss[row]), p[row], decided[row], truth[row]) for row in order]
+
+
+def _row(row: int, loss: float, p: Tensor, decided: Tensor, truth: Tensor) -> dict[str, Any]:
+    on, extra = truth == 1, (truth == 0) & decided
+    listed = {"on": _listed(on, 1 - p, p, decided), "extra": _listed(extra, p, p, decided)}
+    more = int(on.sum() + extra.sum()) - sum(map(len, listed.values()))
+    return {"row": row, "loss": numbers([loss])[0], "more": more, **listed}
 
 
 def likely_missing(p: Tensor, truth: Tensor, most: int = MOST) -> list[list[Any]]:
@@ -57,8 +57,8 @@ def _log_loss(p: Tensor, truth: Tensor) -> Tensor:
     return total
 
 
-def _listed(which: Tensor, p: Tensor, decided: Tensor) -> list[list[Any]]:
-    """[label, probability, whether predicted], the most probable first."""
+def _listed(which: Tensor, surprise: Tensor, p: Tensor, decided: Tensor) -> list[list[Any]]:
+    """[label, probability, whether predicted], the most surprising first."""
     labels = which.nonzero().flatten()
-    best = labels[p[labels].argsort(descending=True)][:LISTED]
+    best = labels[surprise[labels].argsort(descending=True, stable=True)][:LISTED]
     return [[j, numbers([float(p[j])], 3)[0], int(decided[j])] for j in best.tolist()]

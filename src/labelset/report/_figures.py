@@ -12,12 +12,13 @@ import torch
 
 from labelset._atomic import write_bytes
 from labelset.metrics import Reliability
-from labelset.report._candidate import probabilities_of, reliabilities
+from labelset.report._candidate import reliabilities
 from labelset.report._grid import GRID, codes, histograms
 from labelset.report._input import STAGES, CandidateInput, ReportInput, SummaryRow
 from labelset.report._panel import Band, Bars, Line, Panel, Span, round_ticks
 from labelset.report._panel_png import can_draw, png
 from labelset.report._panel_svg import svg
+from labelset.report._probabilities import probabilities_of
 from labelset.report._rows import truth_of
 
 __all__ = ["figures", "write_figures"]

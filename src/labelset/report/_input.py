@@ -51,6 +51,8 @@ class CandidateInput:
     """With scores of the test part; those of the valid part, map, rule and head where it has them;
     `about["history"]` lists `{epoch, loss, valid, seconds}`."""
     summary: Sequence[SummaryRow] = ()
+    folder: str = ""
+    """Where the run lies, relative to the report, if it is on disk: for commands that go on."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class ReportInput:
     """What is needed to run it again, as JSON."""
     files: dict[str, str] = field(default_factory=dict)
     """What a file is -> its path, relative to the report."""
+    notes: Sequence[str] = ()
+    """What else a reader must know to read the figures aright."""
 
     def __post_init__(self) -> None:
         keys = [candidate.key for candidate in self.candidates]

@@ -26,7 +26,7 @@ def packed(array: NDArray[Any] | Tensor) -> dict[str, str]:
     held = _narrow(array.numpy() if isinstance(array, Tensor) else array)
     kind = KINDS[held.dtype.name]
     content = np.ascontiguousarray(held, dtype=held.dtype.newbyteorder("<")).tobytes()
-    return {"kind": kind, "data": _short(content)}
+    return {"kind": kind, "data": _short(content, zlib.Z_FILTERED)}
 
 
 def _narrow(array: NDArray[Any]) -> NDArray[Any]:
@@ -44,8 +44,10 @@ def packed_json(given: Any) -> dict[str, str]:
     return {"kind": "json", "data": _short(json.dumps(given).encode())}
 
 
-def _short(content: bytes) -> str:
-    return base64.b64encode(zlib.compress(content)).decode()
+def _short(content: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
+    """Numbers repeat less than texts do: `Z_FILTERED` makes some per cent less of them."""
+    squeeze = zlib.compressobj(9, strategy=strategy)
+    return base64.b64encode(squeeze.compress(content) + squeeze.flush()).decode()
 
 
 def numbers(values: Any, digits: int = 5) -> list[float | None]:

@@ -17,8 +17,9 @@ from labelset.report._payload import payload
 __all__ = ["page", "write_report"]
 
 SCRIPTS = (
-    *("elements", "unpack", "counts", "query", "charts", "tables", "state"),
-    *("candidates", "explore", "labels", "sets", "errors", "ask", "rerun", "report"),
+    *("elements", "unpack", "counts", "query", "diagram", "charts", "tables", "state", "rows"),
+    *("copy", "candidates", "explore", "readings", "curves", "labels"),
+    *("sets", "proofs", "together", "errors", "ask", "rerun", "report"),
 )
 """The files of `browser/`, in the order in which they build on each other."""
 

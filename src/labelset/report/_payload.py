@@ -46,7 +46,7 @@ def payload(given: ReportInput, seconds: float = 10.0) -> dict[str, Any]:
         "rows": rows_of(given, sample, worth),
         "metrics": _metrics(given),
         "candidates": made,
-        "notes": _notes(sample, truth, fine),
+        "notes": [*given.notes, *_notes(sample, truth, fine)],
         "settings": plain(given.settings),
         "files": {str(name): str(path) for name, path in given.files.items()},
     }

@@ -17,11 +17,12 @@ from labelset.report._packed import packed, packed_json
 __all__ = ["rows_of", "sampled", "truth_of"]
 
 CELLS = 1_100_000  # probabilities carried, over all candidates
-CHARACTERS = 700_000  # of texts
+WIDE = 2_000_000  # where these would be too few rows to look at
+CHARACTERS = 900_000  # of texts
 LONGEST, SHORTEST = 600, 60  # characters of one text
 PIXELS = 300_000  # bytes of pictures
 SIDE = 48  # pixels of a picture
-FEWEST = 200  # rows, however many labels there are
+ENOUGH, FEWEST = 200, 50  # rows: for which there is room up to WIDE, and in any case
 
 
 def truth_of(labels: Labels) -> Tensor:
@@ -35,7 +36,8 @@ def sampled(rows: int, labels: int, candidates: int, seed: int = 0) -> Tensor:
     >>> len(sampled(10_000, 50, 2)), len(sampled(10_000, 5_000, 2))
     (10000, 200)
     """
-    most = max(FEWEST, CELLS // max(labels * candidates, 1))
+    width = max(labels * candidates, 1)
+    most = max(FEWEST, CELLS // width, min(ENOUGH, WIDE // width))
     if rows <= most:
         return torch.arange(rows)
     drawn = np.random.default_rng(seed).choice(rows, most, replace=False)
@@ -51,14 +53,21 @@ def rows_of(given: ReportInput, sample: Tensor, worth: Iterable[int]) -> dict[st
         "shown": packed(np.array(shown, dtype=np.uint32)),
         "sample": packed(np.searchsorted(shown, sample.numpy()).astype(np.uint32)),
         "ids": None if ids is None else packed_json([_cut(str(ids[row]), 200) for row in shown]),
-        "texts": None if given.texts is None else _texts(given.texts, shown),
+        "texts": None if given.texts is None else _texts(given.texts, shown, first),
         "pictures": None if given.images is None else _pictures(given.images, shown, first),
     }
 
 
-def _texts(texts: Any, shown: list[int]) -> dict[str, str]:
-    most = max(SHORTEST, min(LONGEST, CHARACTERS // len(shown)))
-    return packed_json([_cut(str(texts[row]), most) for row in shown])
+def _texts(texts: Any, shown: list[int], first: list[int]) -> dict[str, str]:
+    """Those worth a look may be long; the others share what room is left."""
+    long = _room(CHARACTERS // 2, len(first))
+    short = _room(CHARACTERS - long * len(first), len(shown) - len(first))
+    worth = set(first)
+    return packed_json([_cut(str(texts[row]), long if row in worth else short) for row in shown])
+
+
+def _room(characters: int, rows: int) -> int:
+    return max(SHORTEST, min(LONGEST, characters // max(rows, 1)))
 
 
 def _cut(text: str, most: int) -> str:
@@ -71,7 +80,7 @@ def _pictures(images: Tensor, shown: list[int], first: list[int]) -> dict[str, A
     shrink = max(1.0, max(high, wide) / SIDE)
     size = (max(1, round(high / shrink)), max(1, round(wide / shrink)))
     most = max(1, PIXELS // (channels * size[0] * size[1]))
-    rest = [row for row in shown if row not in set(first)]
+    rest = sorted(set(shown) - set(first))
     rows = sorted([*first, *rest][:most])
     small = adaptive_avg_pool2d(images[rows].float().cpu(), size).round().to(torch.uint8)
     return {

@@ -6,7 +6,8 @@ function askSection() {
   const made = section("query", "Query", "Rows that most probably have some labels and not others. ",
     h("code", null, "&"), " and, ", h("code", null, "|"), " or, ", h("code", null, "!"), " not, brackets, quotes around names with spaces.");
   const example = exampleQuery();
-  const input = h("input", { id: "query-text", type: "text", value: example, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": "Query" });
+  const input = h("input", { id: "query-text", type: "text", value: example, "aria-label": "Query",
+    spellcheck: "false", autocapitalize: "off", autocomplete: "off" });
   const out = h("div", { "aria-live": "polite", id: "answers" }), asked = { best: SHOWN[0] };
   const answer = () => out.replaceChildren(...answerOf(chosen.candidate, input.value, asked.best));
   const form = h("form", { class: "ask", onsubmit: (event) => {
@@ -26,9 +27,28 @@ function quoted(name) {
   return name && [...name].every((character) => BARE.test(character)) ? name : `"${name.replace(/[\\"]/g, "\\$&")}"`;
 }
 
+// two labels that come together, and not a third that some of these rows have and some have not
 function exampleQuery() {
-  const [first, second, third] = frequentLabels().map((label) => quoted(data.names[label]));
-  return [first, second, third ? `!${third}` : null].filter(Boolean).join(" & ");
+  const labels = frequentLabels(), size = sampleSize(), n = labels.length;
+  const lines = labels.map((label) => chosen.truth.slice(label * size, (label + 1) * size).map((value) => value & 1));
+  const both = pairCounts(lines);
+  let pair = [0, 1];
+  for (let i = 0; i < n; i++) {
+    for (let j = i + 1; j < n; j++) if (both[i * n + j] > both[pair[0] * n + pair[1]]) pair = [i, j];
+  }
+  const third = n < 3 ? -1 : thirdLabel(lines, pair);
+  const name = (at) => (labels[at] === undefined ? null : quoted(data.names[labels[at]]));
+  return [name(pair[0]), name(pair[1]), third < 0 ? null : `!${name(third)}`].filter(Boolean).join(" & ");
+}
+
+function thirdLabel(lines, [i, j]) {
+  const together = lines[i].map((value, row) => value & lines[j][row]);
+  const total = together.reduce((sum, value) => sum + value, 0);
+  const even = lines.map((line, at) => {
+    const share = line.reduce((sum, value, row) => sum + (value & together[row]), 0);
+    return at === i || at === j ? -1 : Math.min(share, total - share);
+  });
+  return even.indexOf(Math.max(...even));
 }
 
 function findLabel(token) {
@@ -68,7 +88,9 @@ function truthOf(diagram, row) {
 function expectation(rows) {
   const { mean, low, high } = expectedRight(rows.map((row) => row.score));
   const right = rows.filter((row) => row.right === true).length, unknown = rows.filter((row) => row.right === null).length;
-  return h("p", { class: "statement" }, `Expected precision ${percent(mean / rows.length)}: ${fixed(mean, 1)} of the first ${rows.length} rows right, ${low} to ${high} with probability 0.95. `,
+  return h("p", { class: "statement" },
+    `Expected precision ${percent(mean / rows.length)}: ${fixed(mean, 1)} of the first ${rows.length} rows right, `,
+    `${low} to ${high} with probability 0.95. `,
     h("span", { class: "muted" }, `In truth ${right} are`, unknown ? `, ${unknown} unknown` : "", "."));
 }
 

@@ -17,45 +17,44 @@ function answerTable() {
   const stages = STAGES.filter(([stage]) => data.candidates.some((raw) => raw.summary.some((row) => row.stage === stage)));
   if (!stages.length) return null;
   const decides = stages.filter(([stage]) => data.candidates.some((raw) => summaryOf(raw, data.optimise, stage)));
-  const box = h("div"), first = (decides.length ? decides : stages).at(-1)[0];
+  const box = h("div"), first = (decides.length ? decides : stages).slice(-1)[0][0];
   const show = (stage) => box.replaceChildren(stageTable(stage === "all" ? stages.map(([each]) => each) : [stage]));
   show(first);
   const options = stages.length > 1 ? [...stages, ["all", "All"]] : stages;
   return h("div", { class: "card" },
     h("div", { class: "cardhead" }, h("h2", null, "Candidates"), choice("Stage", options, first, show)), box,
     h("p", { class: "note" }, "Mean ± standard deviation. The bar is the interval of the difference from the baseline, ",
-      "which is the vertical line; ", h("span", { class: "good" }, "▲ better"), " and ",
+      "which is the vertical line; the bars of a column share one scale. ", h("span", { class: "good" }, "▲ better"), " and ",
       h("span", { class: "bad" }, "▼ worse"), " mark differences that are significant. ↓ lower is better."));
 }
 
+// one line per candidate; of several stages, a metric has a column for each that it was measured at
 function stageTable(stages) {
-  const rows = data.candidates.flatMap((raw) => stages.map((stage) => ({ raw, stage })))
-    .filter(({ raw, stage }) => raw.summary.some((row) => row.stage === stage));
-  const names = metricNames().filter((name) => rows.some(({ raw, stage }) => summaryOf(raw, name, stage)));
-  const columns = [candidateColumn(stages.length > 1), ...names.map((name) => metricColumn(name, rows))];
-  const lower = data.metrics[names[0]] && !data.metrics[names[0]].higher;
-  return sortedTable({ caption: "Candidates", columns, rows, page: 30, sort: { at: 1, way: lower ? 1 : -1 },
-    rowClass: ({ raw }) => (raw.key === data.best ? "best" : null) }).element;
+  const rows = data.candidates.filter((raw) => raw.summary.some((row) => stages.includes(row.stage)));
+  const measured = (metric, stage) => rows.some((raw) => summaryOf(raw, metric, stage));
+  const pairs = metricNames().flatMap((metric) => stages.filter((stage) => measured(metric, stage)).map((stage) => [metric, stage]));
+  const columns = [CANDIDATE, ...pairs.map(([metric, stage]) => metricColumn(metric, stage, rows, stages.length > 1))];
+  const first = pairs.filter(([metric]) => metric === pairs[0][0]).length; // the last stage of the metric that decides
+  return sortedTable({ caption: "Candidates", columns, rows, page: 30, sort: { at: first, way: data.metrics[pairs[0][0]].higher ? -1 : 1 },
+    rowClass: (raw) => (raw.key === data.best ? "best" : null) }).element;
 }
 
-function candidateColumn(withStage) {
-  return {
-    title: "Candidate", kind: "text", key: ({ raw }) => raw.key,
-    cell: ({ raw, stage }) => h("div", { class: "candidate" }, named(raw.key),
-      raw.key === data.best ? h("span", { class: "badge strong" }, "recommended") : null,
-      raw.key === data.baseline ? h("span", { class: "badge" }, "baseline") : null,
-      h("small", null, [raw.loss, raw.head, withStage ? stage : null].filter(Boolean).join(" · "))),
-  };
-}
+const CANDIDATE = {
+  title: "Candidate", kind: "text", key: (raw) => raw.key,
+  cell: (raw) => h("div", { class: "candidate" }, named(raw.key),
+    raw.key === data.best ? h("span", { class: "badge strong" }, "recommended") : null,
+    raw.key === data.baseline ? h("span", { class: "badge" }, "baseline") : null,
+    h("small", null, [raw.loss, raw.head].filter(Boolean).join(" · "))),
+};
 
-function metricColumn(name, rows) {
-  const of = ({ raw, stage }) => summaryOf(raw, name, stage);
+function metricColumn(name, stage, rows, withStage) {
+  const of = (raw) => summaryOf(raw, name, stage);
   const ends = rows.map(of).filter((row) => row && row.low !== null).flatMap((row) => [Math.abs(row.low), Math.abs(row.high)]);
   const reach = Math.max(1e-9, ...ends);
   const { higher, about } = data.metrics[name];
   return {
-    title: [name, higher ? null : h("span", { title: "lower is better" }, " ↓")], about,
-    key: (row) => of(row)?.mean, cell: (row) => metricCell(of(row), reach, row.raw.key === data.baseline),
+    title: [name, withStage ? ` ${stage}` : null, higher ? null : h("span", { title: "lower is better" }, " ↓")], about,
+    key: (raw) => of(raw)?.mean, cell: (raw) => metricCell(of(raw), reach, raw.key === data.baseline),
   };
 }
 

@@ -29,6 +29,11 @@ function named(text, kind) {
   return h("bdi", { class: kind || "name" }, text);
 }
 
+// text in which `backticks` mark what is to be typed
+function coded(text) {
+  return text.split("`").map((part, at) => (at % 2 ? h("code", null, part) : part));
+}
+
 function fixed(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   return value.toFixed(digits).replace(/^-/, "−");

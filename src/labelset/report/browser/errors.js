@@ -16,7 +16,7 @@ function doctorCard(doctor) {
   if (!doctor) return [];
   const findings = doctor.findings.map((finding) => h("li", null,
     h("b", null, finding.what), " ", h("span", { class: "badge warn" }, finding.cause),
-    h("p", null, finding.evidence), h("p", null, h("i", null, "What to do: "), finding.remedy),
+    h("p", null, coded(finding.evidence)), h("p", null, h("i", null, "What to do: "), coded(finding.remedy)),
     finding.labels.length ? labelList(finding.labels) : null));
   const [seen, all] = doctor.rows, part = doctor.on === "valid" ? "validation" : "test";
   const rows = `${seen < all ? `${whole(seen)} of ` : ""}${whole(all)} ${part} rows`;
@@ -24,32 +24,36 @@ function doctorCard(doctor) {
     findings.length ? h("ul", { class: "findings" }, findings) : h("p", null, "Nothing is wrong that shows here."))];
 }
 
-function judgedChips({ on: listed, extra }) {
+function judgedChips({ on: listed, extra, more }) {
   const chip = ([label, p, said], kind, words) => h("span", { class: `chip ${kind}`, title: `${words}, probability ${precise(p)}` },
     hidden(`${words}: `), named(data.names[label]), h("small", null, ` ${fixed(p, 2)}`));
   const chips = [...listed.map((each) => (each[2] ? chip(each, "hit", "found") : chip(each, "missed", "missed"))),
     ...extra.map((each) => chip(each, "extra", "predicted, but off"))];
+  if (more) chips.push(h("span", { class: "chip quiet" }, `${whole(more)} more`));
   return h("span", { class: "chips" }, chips.length ? chips : h("i", null, "no label"));
 }
 
 function worstCard(rows) {
   const place = (row) => chosen.rows.place.get(row);
   const table = sortedTable({ caption: "Rows by how wrong they are", rows, page: 10, sort: { at: 1, way: -1 },
-    search: (row) => rowName(place(row.row)), columns: [
+    search: (row) => [rowWords(place(row.row)), ...[...row.on, ...row.extra].map(([label]) => data.names[label])].join(" "), columns: [
       { title: "Row", kind: "text", cell: (row) => [rowCard(place(row.row)), judgedChips(row)] },
       { title: "Surprise", about: "Log loss summed over labels", key: (row) => row.loss, cell: (row) => fixed(row.loss, 1) },
     ] });
-  return card("Most wrong", h("p", { class: "note" }, h("span", { class: "chip hit" }, "found"), " ", h("span", { class: "chip missed" }, "missed"), " ",
-    h("span", { class: "chip extra" }, "predicted, but off"), " with probabilities; surprise is the log loss of the row."), table.element);
+  const key = (kind, words) => [h("span", { class: `chip ${kind}` }, words), " "];
+  return card("Most wrong", h("p", { class: "note" }, key("hit", "found"), key("missed", "missed"), key("extra", "predicted, but off"),
+    "with probabilities; surprise is the log loss of the row."), table.element);
 }
 
 function missingCard(entries) {
   const place = (entry) => chosen.rows.place.get(entry[0]);
   const table = sortedTable({ caption: "Likely missing labels", rows: entries, page: 10,
-    search: (entry) => `${data.names[entry[1]]} ${rowName(place(entry))}`, columns: [
+    search: (entry) => `${data.names[entry[1]]} ${rowWords(place(entry))}`, columns: [
       { title: "Row", kind: "text", cell: (entry) => rowCard(place(entry)) },
-      { title: "Label", kind: "text", key: (entry) => data.names[entry[1]], cell: (entry) => h("span", { class: "chip extra" }, named(data.names[entry[1]])) },
+      { title: "Label", kind: "text", key: (entry) => data.names[entry[1]],
+        cell: (entry) => h("span", { class: "chip extra" }, named(data.names[entry[1]])) },
       { title: "Probability", key: (entry) => entry[2], cell: (entry) => precise(entry[2]) },
     ] });
-  return card("Likely missing labels", h("p", { class: "note" }, "The model is sure of them, the data say off. Look here for mistakes in the data."), table.element);
+  return card("Likely missing labels", h("p", { class: "note" },
+    "The model is sure of them, the data say off. Look here for mistakes in the data."), table.element);
 }

@@ -1,13 +1,14 @@
 // The labels of a candidate, one line each, with thresholds that can be moved.
 
 function labelTable() {
+  const about = h("p", { class: "note" });
   const box = h("div", { class: "card" }, h("h3", null, "Labels"),
-    h("p", { class: "note" }, "Choose a label to see its curves and to move its own threshold. The interval of a threshold is where it ",
-      "falls in 95% of resamplings of the validation rows."));
+    h("p", { class: "note" }, "Choose a label to see its curves and to move its own threshold."), about);
   const rows = data.names.map((name, at) => ({ name, at }));
   let table = null;
   on("candidate", (c) => {
     if (table) table.element.remove();
+    about.textContent = c.intervals ? "The interval of a threshold is where it falls in 95% of resamplings of the validation rows." : "";
     table = sortedTable({ caption: "Labels", columns: labelColumns(c), rows, sort: { at: 1, way: -1 },
       search: (row) => row.name, onrow: (row) => chooseLabel(row.at), rowClass: (row) => (row.at === chosen.label ? "chosen" : null) });
     box.append(table.element);
@@ -29,14 +30,13 @@ function labelColumns(c) {
     { title: "ACE", about: "Average calibration error", key: (row) => c.ace[row.at], cell: (row) => fixed(c.ace[row.at]) },
     { title: "Threshold", key: (row) => c.thresholds[row.at], cell: (row) => thresholdCell(c, row.at) },
     count("TP", "tp", "True positives"), count("FP", "fp", "False positives"), count("FN", "fn", "False negatives"),
-    { title: "Flags", kind: "text", key: (row) => c.flags[row.at].join() || null,
-      cell: (row) => c.flags[row.at].map((flag) => h("span", { class: "badge warn" }, flag)) },
+    { title: "Flags", kind: "text", key: (row) => c.flags[row.at].map(({ cause }) => cause).join() || null,
+      cell: (row) => c.flags[row.at].map(({ cause, what }) => h("span", { class: "badge warn", title: what }, cause)) },
   ];
 }
 
 function thresholdCell(c, label) {
   const value = precise(c.thresholds[label]);
   if (!c.intervals || c.thresholds[label] !== c.own[label]) return value;
-  const [low, high] = [c.intervals[2 * label], c.intervals[2 * label + 1]];
-  return [value, h("small", { class: "interval" }, `${precise(Math.min(low, 1))}–${precise(Math.min(high, 1))}`)];
+  return [value, h("small", { class: "interval" }, intervalOf(c, label))];
 }

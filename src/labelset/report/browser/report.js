@@ -1,7 +1,8 @@
 // The page, put together.
 
 function bar() {
-  const links = [["answer", "Answer"], ["explore", "Explore"], ["sets", "Label sets"], ["errors", "Errors"], ["query", "Query"], ["rerun", "Rerun"]];
+  const links = [["answer", "Answer"], ["explore", "Explore"], ["sets", "Label sets"],
+    ["errors", "Errors"], ["query", "Query"], ["rerun", "Rerun"]];
   const select = h("select", { id: "candidate", onchange: (event) => chooseCandidate(event.target.value) },
     data.candidates.map((raw) => h("option", { value: raw.key, selected: raw.key === data.best }, raw.key)));
   return h("nav", { "aria-label": "Sections" },
@@ -10,12 +11,16 @@ function bar() {
 }
 
 function themeButton() {
-  const dark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const preferred = () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  const dark = () => (document.documentElement.dataset.theme || preferred()) === "dark";
   const button = h("button", { type: "button", id: "theme", onclick: () => {
     document.documentElement.dataset.theme = dark() ? "light" : "dark";
     say();
   } });
-  const say = () => (button.textContent = dark() ? "Light" : "Dark");
+  const say = () => {
+    button.textContent = dark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", `${button.textContent} colours`);
+  };
   say();
   return button;
 }
@@ -23,7 +28,8 @@ function themeButton() {
 function facts() {
   const labels = data.names.length, candidates = data.candidates.length;
   const count = (n, one, many) => `${whole(n)} ${n === 1 ? one : many}`;
-  return h("p", { class: "facts" }, [count(candidates, "candidate", "candidates"), count(labels, "label", "labels"), count(data.count, "test row", "test rows")].join(" · "));
+  const words = [count(candidates, "candidate", "candidates"), count(labels, "label", "labels"), count(data.count, "test row", "test rows")];
+  return h("p", { class: "facts" }, words.join(" · "));
 }
 
 function notes() {

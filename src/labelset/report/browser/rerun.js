@@ -20,13 +20,20 @@ function historyCard(raw) {
   others.sort(([a], [b]) => (b === raw.key) - (a === raw.key));
   const shown = others.slice(0, SERIES.length);
   const keys = shown.map(([key], at) => [SERIES[at], key]);
+  const about = `Validation by epoch: ${shown.map(([key, points]) => `${key} ${spanWords(points)}`).join("; ")}`;
   return card(null, h("div", { class: "two" },
-    own.length ? figure(["Training loss of ", named(raw.key)], historyPlot([own], "loss", "Training loss by epoch"), null) : null,
-    shown.length ? figure("Validation", historyPlot(shown.map(([, points]) => points), "validation", "Validation metric by epoch, for each candidate"), null, keys) : null));
+    own.length ? figure(["Training loss of ", named(raw.key)],
+      historyPlot([own], "loss", `Training loss by epoch, ${spanWords(own)}`), null) : null,
+    shown.length ? figure("Validation", historyPlot(shown.map(([, points]) => points), "validation", about), null, keys) : null));
 }
 
 function pointsOf(raw, name) {
   return raw.history.filter((row) => row && Number.isFinite(row.epoch) && Number.isFinite(row[name])).map((row) => [row.epoch, row[name]]);
+}
+
+function spanWords(points) {
+  const [first, last] = ends(points);
+  return `from ${Number(first[1].toPrecision(4))} to ${Number(last[1].toPrecision(4))}`;
 }
 
 function historyPlot(lists, yLabel, about) {
@@ -38,15 +45,25 @@ function historyPlot(lists, yLabel, about) {
     layers: lists.map((points, at) => line(points, SERIES[at])), wide: 400 });
 }
 
+// [name, words] of everything within: nested names joined by dots
+function leavesOf(value, name = "") {
+  const plain = (each) => each === null || typeof each !== "object";
+  if (plain(value)) return [[name, value === null ? "none" : String(value)]];
+  if (Array.isArray(value)) return [[name, value.every(plain) ? value.join(", ") : JSON.stringify(value)]];
+  return Object.entries(value).flatMap(([key, each]) => leavesOf(each, name ? `${name}.${key}` : key));
+}
+
 function settingsList(settings) {
-  const entries = Object.entries(settings || {});
-  if (!entries.length) return h("p", { class: "note" }, "None were saved.");
-  return h("dl", { class: "settings" }, entries.map(([name, value]) => [h("dt", null, named(name)),
-    h("dd", null, typeof value === "object" && value !== null ? h("pre", null, JSON.stringify(value, null, 1)) : h("code", null, String(value)))]));
+  const leaves = leavesOf(settings || {});
+  if (!leaves.length) return h("p", { class: "note" }, "None were saved.");
+  return h("dl", { class: "settings" }, leaves.map(([name, words]) => [h("dt", null, named(name)), h("dd", null, h("code", null, words))]));
 }
 
 function settingsCard() {
-  return card("To run it again", settingsList(data.settings));
+  const { command, ...rest } = data.settings;
+  const asked = typeof command === "string" ? [h("pre", { class: "command" }, command.replace(/ --/g, " \\\n  --")),
+    h("div", { class: "buttons" }, copyButton("Copy the command", "The command", () => command))] : null;
+  return card("To run it again", asked, settingsList(rest));
 }
 
 // a relative path and nothing else: no scheme and no host can be made of escaped parts

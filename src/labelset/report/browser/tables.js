@@ -48,7 +48,7 @@ function sortedTable({ caption, columns, rows, page = 25, sort, search, onrow, r
     } }) : null;
   arrange();
   const element = h("div", { class: "tabled" }, box,
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, table), more);
+    h("div", { class: columns.length > 3 ? "scroll many" : "scroll", tabindex: "0", role: "region", "aria-label": caption }, table), more);
   const replace = (other) => {
     view.rows = other;
     arrange();
