@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 import labelset as ls
 from labelset.heads import expressible
-from labelset.proofs import ProofFailed, Verification, _exact, _search, _wolfe, verify
+from labelset.proofs import ProofFailed, Verification, _compiled, _exact, _wolfe, verify
 
 
 def every_set(n):
@@ -276,7 +276,7 @@ def test_without_the_compiled_solver(monkeypatch):
     weight, sets = rng.standard_normal((40, 5)), rng.random((30, 40)) < 0.5
     sets[:15] = rng.standard_normal((15, 5)) @ weight.T > 0
     fast = verify(weight, sets)
-    monkeypatch.setattr(_search, "_minnorm", None)
+    monkeypatch.setattr(_compiled, "solver", None)
     slow = verify(weight, sets)
     assert slow.status.tolist() == fast.status.tolist()
     np.testing.assert_allclose(slow.radius, fast.radius, rtol=1e-6)

@@ -17,7 +17,7 @@ from labelset.proofs.verification import ProofFailed, Verification
 
 __all__ = ["ProofFailed", "Verification", "verify"]
 
-CELLS = 2**25  # signs held at a time
+CELLS = 2**25  # signs, or numbers of the searches' factors, held at a time
 
 
 def verify(
@@ -92,7 +92,7 @@ def _merge(
 def _in_chunks(
     problem: Problem, sets: Labels, seconds: float, progress: Callable[[int, int], None] | None
 ) -> list[Verdict]:
-    size = int(np.clip(CELLS // problem.n, 1, 512))
+    size = int(np.clip(CELLS // max(problem.n, (problem.rows.shape[1] + 8) ** 2), 1, 512))
     verdicts: list[Verdict] = []
     for first in range(0, len(sets), size):
         share = seconds * min(size, len(sets) - first) / len(sets)

@@ -7,13 +7,16 @@ section 3.1). Norms are bounded the same way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["gamma", "holds_origin", "hull_norm", "least_margin", "searched_margin"]
+__all__ = ["gamma", "hold_origin", "hull_norms", "least_margin", "searched_margin", "single_error"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 UNIT = 2.0**-53
 
 
@@ -49,40 +52,52 @@ def searched_margin(least: Floats, d: int) -> Floats:
     return least - gamma(d + 8) * np.abs(least) - 2 * gamma(2 * d + 12)
 
 
-def hull_norm(rows: Floats, weights: Floats) -> float:
-    """A proven upper bound of the norm of a point in the hull of the unit rows."""
-    m, d = rows.shape
-    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    share = np.abs(weights) / np.abs(weights).sum()
-    # unit rows are off by gamma(d + 3), shares and their sum by 2 gamma(m), the product by gamma(m)
-    return float(np.linalg.norm(share @ unit) * (1 + gamma(d + 2)) + gamma(3 * m + d + 8))
+def single_error(d: int) -> float:
+    """How far a dot product of unit vectors, computed in float32 from float64, can be off.
+
+    Both are rounded once, which adds 2 to the length of the sum; numbers too small for float32 lose
+    2^-120 each at most.
+    """
+    unit = 2.0**-24
+    return (d + 4) * unit / (1 - (d + 4) * unit) + d * 2.0**-120
 
 
-def holds_origin(rows: Floats, weights: Floats) -> bool:
-    """Whether d + 1 rows provably have positive weights with sum of weights * rows = 0.
+def hull_norms(
+    unit: Floats, signs: NDArray[np.int8], rows: Sequence[Ints], weights: Sequence[Floats]
+) -> Floats:
+    """Proven upper bounds of the norms of points in the hulls of signed unit rows."""
+    most, d = max(map(len, rows)), unit.shape[1]
+    points, sums = np.empty((len(rows), d)), np.empty(len(rows))
+    for i, (some, weight) in enumerate(zip(rows, weights, strict=True)):
+        share = np.abs(weight)
+        points[i], sums[i] = (share * signs[i, some]) @ unit[some], share.sum()
+    # unit rows are off by gamma(d + 3), the product by gamma(m), the sum by gamma(m)
+    norms: Floats = np.linalg.norm(points, axis=1) / sums
+    return norms * (1 + gamma(d + 2)) + gamma(3 * most + d + 8)
+
+
+def hold_origin(rows: Floats, weights: Floats) -> NDArray[np.bool_]:
+    """Whether (L, d + 1, d) rows provably have positive weights with sum of weights * rows = 0.
 
     The row of largest weight is fixed at 1 and the others follow from a square system B v = -b.
     With an approximate inverse R and beta = |I - R B| < 1 the true v lies within |R r| / (1 - beta)
     of the computed one, r being its residual (Rump, 1999). All of it is bounded upwards.
     """
-    m, d = rows.shape
-    if m != d + 1:
-        return False
-    pivot = int(np.argmax(weights))
-    others = np.delete(np.arange(m), pivot)
-    square, last = rows[others].T, rows[pivot]
+    count, m, d = rows.shape
+    pivot = weights.argmax(1)
+    last = rows[np.arange(count), pivot, :, None]
+    square = rows[np.arange(m) != pivot[:, None]].reshape(count, d, d).swapaxes(1, 2)
     try:
         inverse = np.linalg.inv(square)
-    except np.linalg.LinAlgError:
-        return False
+    except np.linalg.LinAlgError:  # one of them has none, which beta will tell
+        inverse = np.linalg.pinv(square)
+    size, span = np.abs(inverse), np.abs(square)
     value = -inverse @ last
-    off = np.abs(np.eye(d) - inverse @ square).sum(1)
-    off += gamma(d + 2) * (np.abs(inverse) @ np.abs(square).sum(1))
-    beta = float(off.max()) * (1 + gamma(4 * d))
-    residual = np.abs(square @ value + last) + gamma(d + 2) * (
-        np.abs(square) @ np.abs(value) + np.abs(last)
-    )
-    error = float((np.abs(inverse) @ residual).max()) * (1 + gamma(2 * d))
-    if not (np.isfinite(error) and beta < 0.5):
-        return False
-    return bool(value.min() > 2 * error / (1 - beta))
+    off = np.abs(np.eye(d) - inverse @ square).sum(2)
+    off += gamma(d + 2) * (size @ span.sum(2, keepdims=True))[..., 0]
+    beta = off.max(1) * (1 + gamma(4 * d))
+    residual = np.abs(square @ value + last) + gamma(d + 2) * (span @ np.abs(value) + np.abs(last))
+    error = (size @ residual).max((1, 2)) * (1 + gamma(2 * d))
+    good = np.isfinite(error) & (beta < 0.5)
+    bound = 2 * error / (1 - np.where(good, beta, 0.0))
+    return np.asarray(good & (value.min((1, 2)) > bound))

@@ -60,6 +60,13 @@ class Problem:
         return Problem(rows, None, self.rounding, rows, np.append(self.empty, False))
 
     @cached_property
+    def unit(self) -> Floats:
+        """(n, d): the rows over their norms, each off by gamma(d + 3); zero rows stay."""
+        norms = np.linalg.norm(self.rows, axis=1, keepdims=True)
+        unit: Floats = self.rows / np.where(norms > 0, norms, 1.0)
+        return unit
+
+    @cached_property
     def lines(self) -> list[list[tuple[int, int]]]:
         """Rows on one line through the origin, where there are several: (row, side) of each."""
         norms = np.linalg.norm(self.rows, axis=1)
@@ -101,14 +108,22 @@ def read_model(model: Any, bias: Any = None) -> Problem:
         raise ValueError(f"bias must have one entry per label, {len(weight)}, got {offset.shape}")
     full = weight if offset is None else np.concatenate([weight, offset[:, None]], axis=1)
     _, exponent = np.frexp(np.abs(full).max(axis=1, keepdims=True))
-    rows = np.ascontiguousarray(np.ldexp(full, -exponent))
-    if not np.array_equal(np.ldexp(rows, exponent), full):
-        row = int(np.flatnonzero((np.ldexp(rows, exponent) != full).any(axis=1))[0])
+    rows = np.ascontiguousarray(_shifted(full, -exponent))
+    lost = _shifted(rows, exponent) != full
+    if lost.any():
+        row = int(np.flatnonzero(lost.any(axis=1))[0])
         raise ValueError(
             f"row {row} of the weights (with its bias) spans more than float64 can hold at once; "
             "rescale the features"
         )
     return Problem(weight, offset, rounding, rows, np.asarray(~full.any(axis=1)))
+
+
+def _shifted(rows: Floats, exponent: NDArray[np.int32]) -> Floats:
+    """rows * 2^exponent; in two steps where that power of two is out of range."""
+    most = np.clip(exponent, -1000, 1000)
+    shifted: Floats = rows * np.ldexp(1.0, most)
+    return shifted if (most == exponent).all() else shifted * np.ldexp(1.0, exponent - most)
 
 
 def _rounding(model: Any) -> float:
@@ -160,5 +175,11 @@ def distinct(labels: Labels) -> tuple[Labels, NDArray[np.int64]]:
 
 def signs_of(labels: Labels) -> NDArray[np.int8]:
     """(rows, n): 1 on, -1 off, 0 unknown."""
-    dense = labels.dense().cpu().numpy()
-    return np.where(np.isnan(dense), 0, np.where(dense > 0, 1, -1)).astype(np.int8)
+    row = np.repeat(np.arange(len(labels)), labels.indptr.diff().cpu().numpy())
+    signs = np.full((len(labels), labels.n), -1, np.int8)
+    signs[row, labels.indices.cpu().numpy()] = 1
+    if labels.values is not None:
+        values = labels.values.cpu().numpy()
+        given = np.where(np.isnan(values), 0, np.where(values > 0, 1, -1))
+        signs[row, labels.indices.cpu().numpy()] = given
+    return signs

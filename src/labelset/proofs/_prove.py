@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelset.proofs import _certify, _exact, _search, _simplex
+from labelset.proofs import _certify, _compiled, _exact, _search, _simplex
 from labelset.proofs._problem import Problem
 from labelset.proofs._search import Points
 
@@ -51,49 +51,66 @@ def prove(problem: Problem, signs: Signs, deadline: float = np.inf) -> list[Verd
     What double precision leaves open is taken up in quadruple precision, then in exact fractions,
     until the deadline (of `time.monotonic`).
     """
-    verdicts = [_at_once(problem, s) for s in signs]
+    verdicts = _at_once(problem, signs)
     left = [i for i, v in enumerate(verdicts) if v is None]
     if left:
-        points = _search.search(problem.rows, signs[left])
-        for i, verdict in zip(left, _judge(problem, signs[left], points), strict=True):
+        some = signs if len(left) == len(signs) else signs[left]
+        points = _search.search(problem, some)
+        for i, verdict in zip(left, _judge(problem, some, points), strict=True):
             verdicts[i] = verdict
     done = [v for v in verdicts if v is not None]
     return [_finish(problem, s, v, deadline) for s, v in zip(signs, done, strict=True)]
 
 
-def _at_once(problem: Problem, signs: Signs) -> Verdict | None:
+def _at_once(problem: Problem, signs: Signs) -> list[Verdict | None]:
     """What needs no search: nothing known, a zero row, a row and its exact opposite."""
-    if not signs.any():
-        x = np.zeros(problem.rows.shape[1])
-        x[-1] = 1.0
-        return Verdict("argmaxable", np.inf, np.inf, x if problem.bias is None else x[:-1], x)
-    hit = np.flatnonzero(problem.empty & (signs != 0))
-    if len(hit):
-        return Verdict("unargmaxable", 0.0, 0.0, rows=hit[:1], weights=(Fraction(1),))
-    pair = problem.clash(signs)
-    return None if pair is None else _exactly(problem, signs, pair)
+    verdicts: list[Verdict | None] = [None] * len(signs)
+    x = np.zeros(problem.rows.shape[1])
+    x[-1] = 1.0
+    unknown = Verdict("argmaxable", np.inf, np.inf, x if problem.bias is None else x[:-1], x)
+    empty = np.flatnonzero(problem.empty)
+    for i, known in enumerate(np.asarray(signs.any(1))):
+        hit = empty[signs[i, empty] != 0]
+        pair = problem.clash(signs[i])
+        if not known:
+            verdicts[i] = unknown
+        elif len(hit):
+            verdicts[i] = Verdict("unargmaxable", 0.0, 0.0, rows=hit[:1], weights=(Fraction(1),))
+        elif pair is not None:
+            verdicts[i] = _exactly(problem, signs[i], pair)
+    return verdicts
 
 
 def _judge(problem: Problem, signs: Signs, points: Points) -> list[Verdict]:
     """Proofs in double precision, all rounding bounded."""
     lower = _certify.searched_margin(points.lower, problem.rows.shape[1])
+    upper = _certify.hull_norms(problem.unit, signs, points.rows, points.weights)
+    certified, x = _certified(problem, signs, points), _scaled(points.x)
     out = []
-    for i in range(len(signs)):
-        rows, weights = points.rows[i], points.weights[i]
-        signed = problem.rows[rows] * signs[i, rows, None]
-        upper = _certify.hull_norm(signed, weights)
-        hull = (rows, weights, np.zeros_like(weights))
+    for i, rows in enumerate(points.rows):
+        hull = (rows, points.weights[i], np.zeros_like(points.weights[i]))
         if lower[i] > 0:
-            x = _scaled(points.x[i])
-            out.append(Verdict("argmaxable", lower[i], upper, x, hull=hull))
-        elif points.upper[i] == 0 and _certify.holds_origin(signed, weights):
+            out.append(Verdict("argmaxable", lower[i], upper[i], x[i], hull=hull))
+        elif i in certified:
             out.append(Verdict("unargmaxable", 0.0, 0.0, rows=np.sort(rows)))
         else:
-            verdict = Verdict("undecided", 0.0, upper, hull=hull)
+            verdict = Verdict("undecided", 0.0, upper[i], hull=hull)
             if points.upper[i] == 0:
                 verdict = _better(verdict, _exactly(problem, signs[i], rows))
             out.append(verdict)
     return out
+
+
+def _certified(problem: Problem, signs: Signs, points: Points) -> set[int]:
+    """Label sets with d + 1 rows whose hull provably holds the origin."""
+    size = problem.rows.shape[1] + 1
+    full = [i for i, rows in enumerate(points.rows) if points.upper[i] == 0 and len(rows) == size]
+    if not full:
+        return set()
+    rows = np.stack([points.rows[i] for i in full])
+    signed = problem.rows[rows] * np.take_along_axis(signs[full], rows, 1)[..., None]
+    proven = _certify.hold_origin(signed, np.stack([points.weights[i] for i in full]))
+    return {i for i, holds in zip(full, proven, strict=True) if holds}
 
 
 def _finish(problem: Problem, signs: Signs, verdict: Verdict, deadline: float) -> Verdict:
@@ -152,7 +169,7 @@ def exact_certificate(
 
 
 def _precisely(problem: Problem, signs: Signs, deadline: float) -> Verdict:
-    points = _search.search(problem.rows, signs[None], True, deadline)
+    points = _search.search(problem, signs[None], True, deadline)
     rows = points.rows[0]
     if points.upper[0] == 0:
         exact = _exactly(problem, signs, rows)
@@ -175,12 +192,10 @@ def least_margin(problem: Problem, signs: Signs, x: NDArray[Any]) -> float:
         return float(_certify.least_margin(problem.rows, signs[None], _scaled(x)[None])[0])
     if not _search.compiled():
         return 0.0
-    from labelset.proofs import _minnorm
-
     high, low = _exact.halves(x)
     margins = np.empty(len(problem.rows))
-    norm = _minnorm.price(problem.rows, *problem.rows.shape, signs, high, low, margins)
-    slack = 8 * (problem.rows.shape[1] + 8) * _minnorm.epsilon
+    norm = _compiled.solver.price(problem.rows, *problem.rows.shape, signs, high, low, margins)
+    slack = 8 * (problem.rows.shape[1] + 8) * _compiled.solver.epsilon
     return float(margins.min() / norm * (1 - _certify.gamma(8)) - slack) if norm > 0 else 0.0
 
 
@@ -188,12 +203,12 @@ def least_norm(problem: Problem, signs: Signs, hull: Hull) -> float:
     """A proven upper bound of rho: the norm of a point in the hull of the signed unit rows."""
     rows, high, low = hull
     if not _search.compiled():
-        return _certify.hull_norm(problem.rows[rows] * signs[rows, None], high)
-    from labelset.proofs import _minnorm
-
+        return float(_certify.hull_norms(problem.unit, signs[None], [rows], [high])[0])
     d = problem.rows.shape[1]
-    norm = _minnorm.hull(problem.rows, d, rows.astype(np.int32), signs[rows], high, low)
-    return float((norm + 8 * (d + len(rows) + 8) * _minnorm.epsilon) * (1 + _certify.gamma(8)))
+    norm = _compiled.solver.hull(problem.rows, d, rows.astype(np.int32), signs[rows], high, low)
+    return float(
+        (norm + 8 * (d + len(rows) + 8) * _compiled.solver.epsilon) * (1 + _certify.gamma(8))
+    )
 
 
 def _says(problem: Problem, signs: Signs, x: Floats) -> bool:
@@ -205,8 +220,8 @@ def _says(problem: Problem, signs: Signs, x: Floats) -> bool:
 
 
 def _scaled(x: Floats) -> Floats:
-    """x times a power of two, so that its size is about 1: no bit changes."""
-    _, exponent = np.frexp(np.abs(x).max())
+    """Vectors times powers of two, so that their sizes are about 1: no bit changes."""
+    _, exponent = np.frexp(np.abs(x).max(-1, keepdims=True))
     scaled: Floats = np.ldexp(x, -exponent)
     return scaled
 

@@ -55,18 +55,19 @@ def _dependent(rows: Floats, corral: list[int], new: int) -> bool:
 
 
 def solve(
-    weights: Floats,
+    rows_all: Floats,
     d: int,
     live: NDArray[np.int64],
     rows: NDArray[np.int32],
-    signs: NDArray[np.int8],
+    sides: NDArray[np.int8],
     counts: NDArray[np.int64],
     cap: int,
     most: int,
     corral: NDArray[np.int64],
     lam: Floats,
     lam_rest: Floats,
-    size: NDArray[np.int64],
+    held: NDArray[np.int64],
+    factor: Floats,
     x: Floats,
     rest: Floats,
     tol: float,
@@ -78,11 +79,9 @@ def solve(
 ) -> None:
     """What `_minnorm.solve` does, in double precision only: results are written in place."""
     for i in live[first:last].tolist():
-        chosen = weights[rows[i, : counts[i]]]
-        unit = chosen / np.linalg.norm(chosen, axis=1, keepdims=True)
-        signed = unit * signs[i, : counts[i], None]
-        begin = corral[i, : size[i]].tolist()
-        found, weight = least_norm(signed, begin, lam[i, : size[i]], tol, zero, limit)
-        size[i] = len(found)
-        corral[i, : size[i]], lam[i, : size[i]] = found, weight
-        x[i] = weight @ signed[found]
+        signed = rows_all[rows[i, : counts[i]], :d] * sides[i, : counts[i], None]
+        begin = corral[i, : held[i]].tolist()
+        found, weight = least_norm(signed, begin, lam[i, : held[i]], tol, zero, limit)
+        held[i] = len(found)
+        corral[i, : held[i]], lam[i, : held[i]] = found, weight
+        x[i, :d] = weight @ signed[found]
