@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
 from labelset.data import Dataset
+from labelset.data._filed import Filed, array_in
 from labelset.labels import Labels
 
 __all__ = ["Reading", "batches"]
 
 ROWS = 1024
+BYTES = 1 << 20
+"""At which a batch ends before that."""
 
 
 class Reading(NamedTuple):
@@ -33,7 +36,7 @@ class Reading(NamedTuple):
 def batches(source: str | TextIO, kind: str, how: Reading, rows: int = ROWS) -> Iterator[Dataset]:
     """Data sets of up to `rows` rows without labels.
 
-    kind: `npy` (a file of features, mapped), `jsonl` (an object per line: a text, or a list of
+    kind: `npy` (a file of features), `jsonl` (an object per line: a text, or a list of
     numbers under `features`), `csv` (with a header; other columns are left alone).
     """
     if kind == "npy":
@@ -46,9 +49,24 @@ def batches(source: str | TextIO, kind: str, how: Reading, rows: int = ROWS) -> 
             yield from batches(file, kind, how, rows)
         return
     items = _objects(source) if kind == "jsonl" else _lines(source)
-    several = iter(items)
-    while block := list(islice(several, rows)):
-        yield _dataset(block, how)
+    yield from map(partial(_dataset, how=how), _blocks(items, how.text_key, rows))
+
+
+def _blocks(
+    items: Iterator[tuple[int, dict[str, Any]]], text: str | None, rows: int
+) -> Iterator[list[tuple[int, dict[str, Any]]]]:
+    """Up to `rows` of them, fewer where texts are long or features many."""
+    block, size = list[tuple[int, dict[str, Any]]](), 0
+    for number, item in items:
+        block.append((number, item))
+        features = item.get("features")
+        count = len(features if isinstance(features, list) else item)
+        size += 8 * count if text is None else len(str(item.get(text)))
+        if len(block) == rows or size >= BYTES:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
 
 
 def _lines(file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -61,13 +79,15 @@ def _mapped(path: str, n: int, rows: int) -> Iterator[Dataset]:
     if not Path(path).is_file():
         raise ValueError(f"{path}: no such file")
     try:
-        held = np.load(path, mmap_mode="r", allow_pickle=False)
+        held = array_in(Path(path), 0)
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{path}: not an .npy file ({error})") from None
     if held.ndim != 2:
         raise ValueError(f"{path}: features must be 2-D (rows, features), got {held.shape}")
     for start in range(0, len(held), rows):
-        block = np.array(held[start : start + rows], dtype=np.float32)
+        end = min(start + rows, len(held))
+        part = held.rows(start, end) if isinstance(held, Filed) else held[start:end]
+        block = np.array(part, dtype=np.float32)
         yield Dataset.from_arrays(block, _nothing(len(block), n))
 
 

@@ -14,19 +14,20 @@ from typing import IO, Any
 from torch import Tensor
 
 from labelset._atomic import write_with
-from labelset.artefact import Run, read_scores
+from labelset.artefact import Run
 from labelset.artefact._incoming import Reading, batches
+from labelset.artefact._scores import score_batches
 from labelset.cli._settings import settings
 from labelset.cli._terminal import writable
-from labelset.data import Dataset, load
+from labelset.data import Dataset, stream
 
 __all__ = ["add", "run"]
 
 ABOUT = """Label sets for new rows, by the encoder, head, map and rule of a RUN. Features in .npy,
-rows in .jsonl (text, or features) or .csv (columns by their names), `-` for standard input, are
-read batch by batch: memory holds one batch however long the input is. Other formats that training
-reads are read as a whole. Scores of a model of your own are given with --scores. Out comes one
-JSON object per row, or a CSV line: labels, and their probabilities."""
+rows in .jsonl (text, or features) or .csv (columns by their names), `-` for standard input, and
+all other formats that training reads, are read batch by batch: memory holds one batch however long
+the input is. Scores of a model of your own are given with --scores. Out comes one JSON object per
+row, or a CSV line: labels, and their probabilities."""
 
 
 def add(verbs: Any) -> None:
@@ -78,17 +79,17 @@ def _scores(held: Run, args: argparse.Namespace) -> Iterator[Tensor]:
         assert scores is not None
         yield from scores.split(1024)  # type: ignore[no-untyped-call]
     elif args.scores:
-        scores = read_scores(args.source)
-        if scores.shape[1] != n:
-            raise ValueError(f"{args.source}: {scores.shape[1]} labels, the run has {n}")
-        yield from scores.split(1024)  # type: ignore[no-untyped-call]
+        for scores in score_batches(args.source):
+            if scores.shape[1] != n:
+                raise ValueError(f"{args.source}: {scores.shape[1]} labels, the run has {n}")
+            yield from scores.split(1024)  # type: ignore[no-untyped-call]
     else:
         for batch in _rows(held, args):
             yield held.score(batch)
 
 
 def _rows(held: Run, args: argparse.Namespace) -> Iterator[Dataset]:
-    """Batches of a stream; of a format that is read as a whole, parts of it."""
+    """Batches of what is named, by the rules of training where the format has any."""
     kind = args.format or ("jsonl" if args.source == "-" else Path(args.source).suffix[1:])
     how = held.about.get("reading", {})
     if kind in ("npy", "jsonl", "csv"):
@@ -99,9 +100,7 @@ def _rows(held: Run, args: argparse.Namespace) -> Iterator[Dataset]:
     flags = settings(args.data)
     if kind in ("svm", "svmlight", "libsvm", "txt") and how.get("width"):
         flags.setdefault("n_features", how["width"])
-    whole = load(args.source, labelled=False, **flags)
-    for start in range(0, len(whole), 1024):
-        yield whole.rows(slice(start, start + 1024))
+    yield from stream(args.source, **flags)
 
 
 def _lines(held: Run, scores: Iterator[Tensor], to: str) -> Iterator[str]:

@@ -6,13 +6,14 @@ import csv
 import io
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import labelset
 from labelset import calibrate, decide
@@ -23,7 +24,9 @@ from labelset.compare._plan import Plan
 from labelset.compare._recommend import choose, recommend
 from labelset.compare._summary import Judged, Row, Standing, over_seeds, rows_of, standings
 from labelset.compare._work import JUDGED, Progress, default_jobs, do_all
-from labelset.data import Dataset, drop_train_labels, ensure_split
+from labelset.data import Dataset, StoredRows, drop_train_labels, ensure_split
+from labelset.data._npz_write import Parts, write_npz
+from labelset.data._stored import blocks
 from labelset.proofs import verify
 from labelset.proofs._independent import independent
 
@@ -134,14 +137,26 @@ def _begin(folder: Path, plan: Plan, dataset: Dataset, resume: bool) -> None:
 def _keep_test_rows(path: Path, test: Dataset) -> None:
     """What a reader of the report sees of a row: its text or its picture."""
     if test.texts is not None:
-        shown = np.array([text[:LONGEST] for text in test.texts], dtype=np.str_)
-        write_with(path, lambda file: np.savez_compressed(file, texts=shown))
+        kind = f"<U{LONGEST}"  # which cuts longer texts off
+        each = (np.array(block, dtype=kind) for block in blocks(test.texts))
+        held = {"texts": Parts((len(test),), kind, each)}
     elif test.images is not None:
-        pictures = test.images
-        if pictures.dtype != torch.uint8:
-            low, high = pictures.aminmax()
-            pictures = ((pictures - low) / (high - low).clamp(min=1e-9) * 255).to(torch.uint8)
-        write_with(path, lambda file: np.savez_compressed(file, images=pictures.numpy()))
+        held = {"images": Parts(tuple(test.images.shape), np.uint8, _as_bytes(test.images))}
+    else:
+        return
+    write_with(path, lambda file: write_npz(file, held, compress=True))
+
+
+def _as_bytes(images: Tensor | StoredRows) -> Iterator[np.ndarray[Any, Any]]:
+    """uint8 in 0..255, some pictures at a time."""
+    low, high = torch.tensor(torch.inf), torch.tensor(-torch.inf)
+    if images.dtype != torch.uint8:
+        for block in blocks(images):
+            low, high = torch.minimum(low, block.min()), torch.maximum(high, block.max())
+    for block in blocks(images):
+        if block.dtype != torch.uint8:
+            block = ((block - low) / (high - low).clamp(min=1e-9) * 255).to(torch.uint8)
+        yield block.numpy()
 
 
 def versions() -> dict[str, str]:

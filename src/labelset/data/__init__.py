@@ -6,6 +6,8 @@ from labelset.data._labels import LabelFile, read_labels
 from labelset.data._load import load
 from labelset.data._report import Report, inspect
 from labelset.data._sparse import SparseRows
+from labelset.data._stored import Stored, StoredRows, StoredSparse, StoredTexts
+from labelset.data._stream import stream
 from labelset.data.builtin import names
 from labelset.data.missing import drop_labels, drop_train_labels
 from labelset.data.split import ensure_split, stratified_split
@@ -16,6 +18,10 @@ __all__ = [
     "LabelFile",
     "Report",
     "SparseRows",
+    "Stored",
+    "StoredRows",
+    "StoredSparse",
+    "StoredTexts",
     "drop_labels",
     "drop_train_labels",
     "ensure_split",
@@ -24,4 +30,5 @@ __all__ = [
     "names",
     "read_labels",
     "stratified_split",
+    "stream",
 ]

@@ -7,7 +7,7 @@ left out unless they are the text or the row's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,17 @@ import torch
 from torch import Tensor
 
 from labelset.data._arff_header import Attribute, meka_labels
-from labelset.data._arff_rows import Table, parsed
+from labelset.data._arff_rows import Table, head, parsed
 from labelset.data._columns import Columns, truth
 from labelset.data._description import Description
+from labelset.data._gather import gathered
 from labelset.data._parts import part_numbers
 from labelset.data._piece import Piece
 from labelset.data._reading import reading
 from labelset.data._sparse import SparseRows
 from labelset.labels import Labels
 
-__all__ = ["read"]
+__all__ = ["blocks", "read"]
 
 Array = np.ndarray[Any, Any]
 
@@ -35,39 +36,50 @@ def read(
     paths: Sequence[Path], ask: Description, role: str, names: list[str] | None = None
 ) -> list[Piece]:
     """`names`: which attributes are labels, from Mulan's XML."""
-    tables = [parsed(path) for path in paths]
-    for path, table in zip(paths, tables, strict=True):
-        if table.attributes != tables[0].attributes:
-            with reading(path):
+    first = head(paths[0])
+    pieces = []
+    for path in paths:
+        with reading(path):
+            if head(path).attributes != first.attributes:
                 raise ValueError(f"its attributes are not those of {paths[0]}")
-    return [
-        _piece(path, table, ask, role, names) for path, table in zip(paths, tables, strict=True)
-    ]
+            pieces.append(gathered(blocks(path, ask, role, names), ask.memory << 20))
+    return pieces
 
 
-def _piece(path: Path, table: Table, ask: Description, role: str, names: list[str] | None) -> Piece:
+def blocks(
+    path: Path, ask: Description, role: str, names: list[str] | None = None
+) -> Iterator[Piece]:
+    """The rows, some at a time."""
     with reading(path):
-        ask, notes = _located(table.relation, ask, names)
-        columns = Columns.of([a.name for a in table.attributes], ask, role, names)
-        words = {at for at, a in enumerate(table.attributes) if a.kind == "string"}
+        before = head(path)
+        ask, notes = _located(before.relation, ask, names)
+        columns = Columns.of([a.name for a in before.attributes], ask, role, names)
+        words = {at for at, a in enumerate(before.attributes) if a.kind == "string"}
         used = [at for at in columns.features if at not in words]
-        lost = [table.attributes[at].name for at in columns.features if at in words]
+        lost = [before.attributes[at].name for at in columns.features if at in words]
         columns = replace(columns, features=used, left_out=columns.left_out + lost)
-        text, ids, split = (
-            None if at is None else _strings(table, at)
-            for at in (columns.text, columns.id, columns.split)
-        )
-        return Piece(
-            path=path,
-            rows=len(table.lines),
-            features=_features(table, used) if used else None,
-            labels=_labels(table, columns.labels, ask.unknown) if columns.labels else None,
-            names=[table.attributes[at].name for at in columns.labels] or None,
-            texts=text,
-            ids=ids,
-            split=None if split is None else part_numbers(split),
-            notes=notes + columns.note(),
-        )
+        for table in parsed(path):
+            yield _piece(path, table, columns, ask, notes + columns.note())
+
+
+def _piece(
+    path: Path, table: Table, columns: Columns, ask: Description, notes: tuple[str, ...]
+) -> Piece:
+    text, ids, split = (
+        None if at is None else _strings(table, at)
+        for at in (columns.text, columns.id, columns.split)
+    )
+    return Piece(
+        path=path,
+        rows=len(table.lines),
+        features=_features(table, columns.features) if columns.features else None,
+        labels=_labels(table, columns.labels, ask.unknown) if columns.labels else None,
+        names=[table.attributes[at].name for at in columns.labels] or None,
+        texts=text,
+        ids=ids,
+        split=None if split is None else part_numbers(split, table.lines),
+        notes=notes,
+    )
 
 
 def _located(

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from labelset.data._arff_header import Attribute, attribute, cells
+from labelset.data._gather import is_full
 from labelset.data._reading import as_number, lines, reading
 
-__all__ = ["Table", "parsed"]
+__all__ = ["Table", "head", "parsed"]
 
 
 @dataclass
 class Table:
-    """An ARFF file as numbers: a nominal cell is the place of its value, ? is NaN."""
+    """Rows of an ARFF file as numbers: a nominal cell is the place of its value, ? is NaN."""
 
     relation: str = ""
     attributes: list[Attribute] = field(default_factory=list)
@@ -31,14 +32,24 @@ class Table:
     lengths: list[int] = field(default_factory=list)
     """Sparse rows only: codes of each row."""
     strings: dict[int, list[str]] = field(default_factory=dict)
+    letters: int = 0
+    """Of the strings."""
 
     def dense(self) -> np.ndarray[Any, Any]:
         """(rows, attributes) float32."""
         return np.asarray(self.codes, dtype=np.float32).reshape(len(self.lines), -1)
 
 
-def parsed(path: Path) -> Table:
-    """The whole file."""
+def head(path: Path) -> Table:
+    """What stands before the rows."""
+    table = Table()
+    with reading(path):
+        _head(table, _statements(path))
+    return table
+
+
+def parsed(path: Path) -> Iterator[Table]:
+    """The rows, some at a time."""
     table = Table()
     with reading(path):
         source = _statements(path)
@@ -50,10 +61,13 @@ def parsed(path: Path) -> Table:
             except (ValueError, OverflowError) as error:
                 raise ValueError(f"line {number}: {error}") from None
             table.lines.append(number)
-        if not table.lines:
-            raise ValueError("holds no rows")
-        _refuse_bad(table)
-    return table
+            if is_full(len(table.lines), len(table.codes) + table.letters):
+                _refuse_bad(table)
+                yield table
+                table = Table(table.relation, table.attributes, table.sparse)
+        if table.lines:
+            _refuse_bad(table)
+            yield table
 
 
 def _statements(path: Path) -> Iterator[tuple[int, str]]:
@@ -113,6 +127,7 @@ def _dense_row(table: Table, line: str, plain: bool) -> None:
     for at, (about, cell) in enumerate(zip(table.attributes, row, strict=True)):
         if about.kind == "string":
             table.strings.setdefault(at, []).append(cell.strip())
+            table.letters += len(cell)
             table.codes.append(0.0)
         else:
             table.codes.append(_code(about, cell.strip()))

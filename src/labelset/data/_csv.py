@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from labelset.data._columns import TRUTH, Columns, truth
 from labelset.data._description import Description
+from labelset.data._gather import gathered, is_full
 from labelset.data._inputs import dense_features
 from labelset.data._parts import part_numbers
 from labelset.data._piece import Piece
@@ -20,14 +21,14 @@ from labelset.data._reading import as_number, kind_of, lines, reading
 from labelset.data._vocabulary import from_names, names_in
 from labelset.labels import Labels
 
-__all__ = ["first_rows", "read", "split_names"]
+__all__ = ["blocks", "first_rows", "read", "split_names"]
 
 MISSING = {cell for cell, value in TRUTH.items() if value != value}
 
 
 @dataclass
 class Table:
-    """What is kept of one file while it is read."""
+    """Some rows while they are read."""
 
     names: list[str]
     columns: Columns
@@ -40,33 +41,35 @@ class Table:
     """Line of each row."""
     lists: list[list[str] | None] = field(default_factory=list)
     words: dict[str, list[str]] = field(default_factory=dict)
+    letters: int = 0
+    """Of the texts."""
 
 
 def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
     """One piece per file; labels in one column are numbered alike in all of them."""
-    tables = [_table(path, ask, role) for path in paths]
-    for path, table in zip(paths, tables, strict=True):
-        if _used(table) != _used(tables[0]):
-            with reading(path):
-                raise ValueError(f"its columns are not those of {paths[0]}")
-    named: Sequence[Labels | None] = [None] * len(tables)
-    names = None
-    if tables[0].columns.label_list is not None:
-        with reading(paths[0]):
-            given, where = names_in(ask.label_names), [t.lines for t in tables]
-            named, names = from_names([t.lists for t in tables], given, lines=where)
-    out = []
-    for path, table, labels in zip(paths, tables, named, strict=True):
+    pieces = []
+    for path in paths:
         with reading(path):
-            out.append(_piece(path, table, labels, names))
-    return out
+            pieces.append(gathered(blocks(path, ask, role), ask.memory << 20))
+            if _used(pieces[-1]) != _used(pieces[0]):
+                raise ValueError(f"its columns are not those of {paths[0]}")
+    if pieces[0].listed is None:
+        return pieces
+    with reading(paths[0]):
+        listed, where = [p.listed or [] for p in pieces], [p.lines or [] for p in pieces]
+        named, names = from_names(listed, names_in(ask.label_names), lines=where)
+    return [
+        replace(piece, labels=labels, names=names, notes=(*piece.notes, *_doubt(piece)))
+        for piece, labels in zip(pieces, named, strict=True)
+    ]
 
 
-def _used(table: Table) -> list[list[str]]:
-    return [[table.names[at] for at in c] for c in (table.columns.features, table.columns.labels)]
+def _used(piece: Piece) -> list[list[str] | None]:
+    return [piece.about["feature_names"], piece.names]
 
 
-def _table(path: Path, ask: Description, role: str) -> Table:
+def blocks(path: Path, ask: Description, role: str) -> Iterator[Piece]:
+    """The rows, some at a time; labels in one column are listed, not numbered."""
     with reading(path):
         separator = ask.separator or ("\t" if kind_of(path) == "tsv" else ",")
         reader = csv.reader(lines(path), delimiter=separator, strict=True)
@@ -83,12 +86,14 @@ def _table(path: Path, ask: Description, role: str) -> Table:
             for row in reader:
                 if row:
                     _add(table, row, reader.line_num, ask)
+                    if is_full(len(table.lines), len(table.numbers) + table.letters):
+                        yield _piece(path, table)
+                        table = Table(names, table.columns)
         except csv.Error as error:
             hint = "; give texts this long as jsonl" if "field limit" in str(error) else ""
             raise ValueError(f"line {reader.line_num}: {error}{hint}") from None
-        if not table.lengths:
-            raise ValueError("holds no rows")
-        return table
+        if table.lines:
+            yield _piece(path, table)
 
 
 def first_rows(path: Path, separator: str | None) -> tuple[list[str], list[str]]:
@@ -117,6 +122,8 @@ def _add(table: Table, row: list[str], line: int, ask: Description) -> None:
         at = getattr(columns, what)
         if at is not None:
             table.words.setdefault(what, []).append(row[at])
+    if columns.text is not None:
+        table.letters += len(row[columns.text])
 
 
 def _number(table: Table, row: list[str], at: int, line: int) -> float:
@@ -162,31 +169,35 @@ def split_names(cell: str, delimiter: str) -> list[str] | None:
     return [word.strip() for word in words if word.strip()]
 
 
-def _piece(path: Path, table: Table, labels: Labels | None, names: list[str] | None) -> Piece:
+def _piece(path: Path, table: Table) -> Piece:
     columns, words = table.columns, table.words
+    labels = names = None
     if columns.labels:
         starts = np.concatenate([[0], np.cumsum(table.lengths)])
         indices, values = np.asarray(table.on), np.asarray(table.values)
         labels = Labels.from_csr(starts, indices, len(columns.labels), values)
         names = [table.names[at] for at in columns.labels]
+    listed = columns.label_list is not None
     return Piece(
         path=path,
-        rows=len(table.lengths),
+        rows=len(table.lines),
         features=_features(table) if columns.features else None,
         labels=labels,
         names=names,
         texts=words.get("text"),
         ids=words.get("id"),
         split=part_numbers(words["split"], table.lines) if "split" in words else None,
-        files=[Path(name.strip()) for name in words["image"]] if "image" in words else None,
-        notes=(*columns.note(), *_doubt(table)),
+        files=[name.strip() for name in words["image"]] if "image" in words else None,
+        listed=table.lists if listed else None,
+        lines=table.lines if listed else None,
+        notes=columns.note(),
         about={"feature_names": [table.names[at] for at in columns.features]},
     )
 
 
-def _doubt(table: Table) -> tuple[str, ...]:
+def _doubt(piece: Piece) -> tuple[str, ...]:
     """A note where no cell with labels was split, though many hold another usual separator."""
-    held = [cells for cells in table.lists if cells]
+    held = [cells for cells in piece.listed or [] if cells]
     if not held or any(len(cells) > 1 for cells in held):
         return ()
     for mark in ";,|":

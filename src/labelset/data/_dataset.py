@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,8 @@ from labelset.data._fingerprint import digest
 from labelset.data._inputs import any_features, image_tensor
 from labelset.data._parts import PARTS, part_numbers
 from labelset.data._sparse import SparseRows
+from labelset.data._spool import on_disk
+from labelset.data._stored import ENTRIES, Stored, StoredRows, StoredSparse, per_row
 from labelset.labels import Labels
 
 __all__ = ["Dataset", "unique_names"]
@@ -33,11 +35,11 @@ class Dataset:
     """What is to be predicted."""
     names: list[str]
     """One name per label, no two the same."""
-    features: Tensor | SparseRows | None = None
+    features: Tensor | SparseRows | StoredRows | StoredSparse | None = None
     """(rows, d) float32, NaN where a measurement is missing; sparse stays sparse."""
-    texts: list[str] | None = None
+    texts: Sequence[str] | None = None
     """One text per row."""
-    images: Tensor | None = None
+    images: Tensor | StoredRows | None = None
     """(rows, channels, height, width), uint8 in 0..255 or float32."""
     split: Tensor | None = None
     """(rows,) int8: 0 train, 1 valid, 2 test."""
@@ -100,7 +102,7 @@ class Dataset:
     def __repr__(self) -> str:
         inputs = []
         if self.features is not None:
-            sparse = " sparse" if isinstance(self.features, SparseRows) else ""
+            sparse = " sparse" if self.sparse else ""
             inputs.append(f"{self.features.shape[1]}{sparse} features")
         if self.texts is not None:
             inputs.append("texts")
@@ -122,17 +124,45 @@ class Dataset:
         return self.rows(self._split() == number)
 
     def rows(self, index: Any) -> Dataset:
-        """The chosen rows: an int, a slice, a list or tensor of ints, or a bool mask."""
+        """The chosen rows: an int, a slice, a list or tensor of ints, or a bool mask.
+
+        What lies on disk stays there.
+        """
         chosen = _csr.row_numbers(index, len(self))
         return replace(
             self,
             labels=self.labels[chosen],
-            features=None if self.features is None else self.features[chosen],
-            texts=None if self.texts is None else [self.texts[i] for i in chosen.tolist()],
-            images=None if self.images is None else self.images[chosen],
+            features=_chosen(self.features, chosen),
+            texts=_chosen(self.texts, chosen),
+            images=_chosen(self.images, chosen),
             split=None if self.split is None else self.split[chosen],
             ids=None if self.ids is None else [self.ids[i] for i in chosen.tolist()],
         )
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the features are sparse."""
+        return isinstance(self.features, (SparseRows, StoredSparse))
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether features, texts or images lie in a file, being too much for memory."""
+        return on_disk(self.features, self.texts, self.images)
+
+    def in_memory(self) -> Dataset:
+        """With everything read that lies on disk: meant for some rows of a large data set."""
+        held = {what: getattr(self, what) for what in ("features", "texts", "images")}
+        read = {what: rows[:] for what, rows in held.items() if isinstance(rows, Stored)}
+        return replace(self, **read)
+
+    def blocks(self, entries: int = ENTRIES) -> Iterator[Dataset]:
+        """All rows in order, so many at a time, in memory, that they hold about `entries` numbers
+        or letters."""
+        held = (self.features, self.texts, self.images)
+        each = sum(per_row(rows) for rows in held if rows is not None)
+        size = max(1, entries // max(each, 1))
+        for start in range(0, len(self), size):
+            yield self.rows(slice(start, start + size)).in_memory()
 
     def fingerprint(self) -> str:
         """A hash of everything but the card: the same data has the same one, wherever read."""
@@ -145,6 +175,14 @@ class Dataset:
                 "the data set has no split; make one with labelset.data.ensure_split(dataset)"
             )
         return self.split
+
+
+def _chosen(held: Any, rows: Tensor) -> Any:
+    if held is None:
+        return None
+    if isinstance(held, Stored):
+        return held.chosen(rows)
+    return held[rows] if not isinstance(held, list) else [held[i] for i in rows.tolist()]
 
 
 def unique_names(names: Sequence[str], what: str = "label name") -> None:

@@ -68,6 +68,8 @@ class Description:
     image_size: int | None = hyper(None, "make all pictures this high and wide")
     image_mode: str | None = hyper(None, '"L" grey, "RGB" colour; else grey if all of them are')
 
+    memory: int = hyper(64, "megabytes of inputs to keep in memory; more go to a temporary file")
+
     @classmethod
     def of(cls, keys: Mapping[str, Any], folder: Path | None = None) -> Description:
         """From keys and values; file names are relative to `folder`."""
@@ -99,6 +101,7 @@ class Description:
         for key in ("n_features", "image_size"):
             if getattr(self, key) is not None:
                 check.whole(key, getattr(self, key), low=1)
+        check.whole("memory", self.memory)
         if not self.delimiter:
             raise ValueError('delimiter must not be empty; give " " for blanks')
         if self.label_columns is not None and self.label_column is not None:

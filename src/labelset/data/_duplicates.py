@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -13,11 +13,9 @@ from torch import Tensor
 
 from labelset.data._dataset import Dataset
 from labelset.data._sparse import SparseRows
+from labelset.data._stored import blocks
 
 __all__ = ["input_groups"]
-
-BLOCK = 4096
-"""Rows looked at together, so that no second copy of the data is made."""
 
 
 def input_groups(dataset: Dataset) -> Tensor | None:
@@ -41,24 +39,18 @@ def input_groups(dataset: Dataset) -> Tensor | None:
 
 def _bytes(held: Any) -> Iterator[bytes]:
     """The bytes of each row, with their length before them so that joined ones stay apart."""
-    if isinstance(held, list):
-        each = _texts(held)
-    else:
-        each = _sparse(held) if isinstance(held, SparseRows) else _dense(held)
-    for row in each:
-        yield len(row).to_bytes(8, "little") + row
+    for block in blocks(held):  # so that no second copy of the data is made
+        if isinstance(block, list):
+            each: Iterable[bytes] = (text.encode("utf-8", "surrogatepass") for text in block)
+        else:
+            each = _sparse(block) if isinstance(block, SparseRows) else _dense(block)
+        for row in each:
+            yield len(row).to_bytes(8, "little") + row
 
 
-def _texts(held: list[str]) -> Iterator[bytes]:
-    for text in held:
-        yield text.encode("utf-8", "surrogatepass")
-
-
-def _dense(held: Tensor) -> Iterator[bytes]:
-    for start in range(0, len(held), BLOCK):
-        block = held[start : start + BLOCK]
-        for row in _plain(block.reshape(len(block), -1)).numpy():
-            yield row.tobytes()
+def _dense(block: Tensor) -> Iterator[bytes]:
+    for row in _plain(block.reshape(len(block), -1)).numpy():
+        yield row.tobytes()
 
 
 def _sparse(held: SparseRows) -> Iterator[bytes]:

@@ -1,8 +1,9 @@
-"""Pictures on disk -> one tensor, through pillow."""
+"""Pictures on disk -> numbers, file by file, through pillow."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +13,57 @@ from torch import Tensor
 
 from labelset.data._optional import optional
 from labelset.data._reading import BadFile, reading
+from labelset.data._stored import ENTRIES
 
-__all__ = ["ENDINGS", "read"]
+__all__ = ["ENDINGS", "Pictures", "mode_of"]
 
 ENDINGS = ("png", "jpg", "jpeg", "bmp", "gif", "webp", "tif", "tiff", "ppm", "pgm")
 GREY = ("1", "L", "LA", "I", "F", "I;16")
 
 
-def read(files: Sequence[Path], size: int | None, mode: str | None) -> Tensor:
-    """(rows, 1 or 3, height, width) uint8.
+class Pictures:
+    """Reads pictures that are all of one size, or makes them `size` high and wide."""
 
-    Grey if every picture is (or `mode` = "L"), else colour; all of one size, or made `size` high
-    and wide, whatever their shape was.
-    """
-    mode = mode or ("L" if all(_opened(file, None, None)[1] in GREY for file in files) else "RGB")
-    first = _opened(files[0], size, mode)[0]
-    out = np.empty((len(files), *first.shape), dtype=np.uint8)
-    for at, file in enumerate(files):
-        picture = first if at == 0 else _opened(file, size, mode)[0]
-        if picture.shape != first.shape:
-            (high, wide), (y, x) = picture.shape[:2], first.shape[:2]
-            raise BadFile(
-                f"{file}: is {wide} x {high} pixels, {files[0]} is {x} x {y}; "
-                "give image_size to make all of them alike"
-            )
-        out[at] = picture
-    stacked = torch.from_numpy(out)
-    return stacked[:, None] if mode == "L" else stacked.permute(0, 3, 1, 2).contiguous()
+    def __init__(self, size: int | None, mode: str) -> None:
+        self.size, self.mode = size, mode
+        self._first: tuple[Path, tuple[int, ...]] | None = None
+
+    def read(self, files: Sequence[Path]) -> Tensor:
+        """(pictures, 1 or 3, height, width) uint8."""
+        first, shape = self._like(files[0])
+        out = np.empty((len(files), *shape), dtype=np.uint8)
+        for at, file in enumerate(files):
+            picture = _opened(file, self.size, self.mode)[0]
+            if picture.shape != shape:
+                (high, wide), (y, x) = picture.shape[:2], shape[:2]
+                raise BadFile(
+                    f"{file}: is {wide} x {high} pixels, {first} is {x} x {y}; "
+                    "give image_size to make all of them alike"
+                )
+            out[at] = picture
+        stacked = torch.from_numpy(out)
+        return stacked[:, None] if self.mode == "L" else stacked.permute(0, 3, 1, 2).contiguous()
+
+    def blocks(self, files: Sequence[Path]) -> Iterator[Tensor]:
+        """The same, so many at a time as are in memory together."""
+        some = self.together(files[0])
+        for start in range(0, len(files), some):
+            yield self.read(files[start : start + some])
+
+    def together(self, file: Path) -> int:
+        """How many pictures like this one are in memory together."""
+        return max(1, 16 * ENTRIES // math.prod(self._like(file)[1]))
+
+    def _like(self, file: Path) -> tuple[Path, tuple[int, ...]]:
+        """The picture that all others must be like, and its shape."""
+        if self._first is None:
+            self._first = file, _opened(file, self.size, self.mode)[0].shape
+        return self._first
+
+
+def mode_of(files: Iterable[Path]) -> str:
+    """Grey if every picture is, else colour; only the heads of the files are read."""
+    return "L" if all(_opened(file, None, None)[1] in GREY for file in files) else "RGB"
 
 
 def _opened(file: Path, size: int | None, mode: str | None) -> tuple[Any, str]:

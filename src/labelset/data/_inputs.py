@@ -8,9 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labelset.data._column import Array
+from labelset.data._filed import Filed
 from labelset.data._sparse import SparseRows
+from labelset.data._spool import spooled
+from labelset.data._stored import StoredRows
 
-__all__ = ["any_features", "dense_features", "image_tensor"]
+__all__ = ["any_features", "array_features", "array_images", "dense_features", "image_tensor"]
 
 
 def any_features(given: Any) -> Tensor | SparseRows:
@@ -20,8 +24,39 @@ def any_features(given: Any) -> Tensor | SparseRows:
     return SparseRows.from_scipy(given) if hasattr(given, "tocsr") else dense_features(given)
 
 
-def dense_features(array: Any) -> Tensor:
-    """(rows, d) float32 from any numbers; infinite ones are refused, NaN is missing."""
+def array_features(array: Array | Filed, scale: Any = None) -> Tensor | StoredRows:
+    """(rows, d) float32 of an array, wherever it is; times `scale`."""
+    if isinstance(array, np.ndarray):
+        return dense_features(_scaled(array, scale))
+    if array.ndim != 2:
+        raise ValueError(f"features must be 2-D (rows, features), got shape {array.shape}")
+    checked = (dense_features(_scaled(block, scale), start) for start, block in array.blocks())
+    if array.fortran or scale is not None:  # rows must lie together to be read one by one
+        held: Tensor | StoredRows = spooled(checked, 0)
+        return held
+    for _ in checked:
+        pass
+    return StoredRows(column=array.column, inner=array.shape[1:], dtype=torch.float32)
+
+
+def array_images(array: Array | Filed, scale: Any = None) -> Tensor | StoredRows:
+    """(rows, channels, height, width) of an array, wherever it is; times `scale`."""
+    if isinstance(array, np.ndarray):
+        return image_tensor(_scaled(array, scale))
+    blocks = (image_tensor(_scaled(block, scale)) for _, block in array.blocks())
+    held: Tensor | StoredRows = spooled(blocks, 0)
+    return held
+
+
+def _scaled(array: Array, scale: Any) -> Array:
+    return array if scale is None else array.astype(np.float32) * np.float32(scale)
+
+
+def dense_features(array: Any, first: int = 0) -> Tensor:
+    """(rows, d) float32 from any numbers; infinite ones are refused, NaN is missing.
+
+    `first`: what to call the first row in an error.
+    """
     t = _numbers(array, "features")
     if t.ndim != 2:
         raise ValueError(f"features must be 2-D (rows, features), got shape {tuple(t.shape)}")
@@ -30,7 +65,7 @@ def dense_features(array: Any) -> Tensor:
         row, column = (int(i) for i in x.isinf().nonzero()[0])
         raise ValueError(
             f"features must be finite in float32 (NaN: missing), got {float(t[row, column]):g} at "
-            f"row {row}, feature {column}"
+            f"row {first + row}, feature {column}"
         )
     return x
 

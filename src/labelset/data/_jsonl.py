@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from labelset.data._csv import split_names
 from labelset.data._description import Description
+from labelset.data._gather import gathered, is_full
 from labelset.data._inputs import dense_features
 from labelset.data._parts import part_numbers
 from labelset.data._piece import Piece
@@ -19,15 +20,19 @@ from labelset.data._reading import reading, rows_of
 from labelset.data._vocabulary import from_names, names_in
 from labelset.labels import Labels
 
-__all__ = ["Objects", "largest", "numbered", "objects", "read"]
+__all__ = ["blocks", "largest", "listed", "numbered", "read"]
 
 
 @dataclass
 class Objects:
-    """The lines of one file, taken apart; a list is empty where no line has such a key."""
+    """Some lines of a file, taken apart; a list is empty where no line has such a key."""
 
     names: list[str] | None = None
     card: dict[str, Any] = field(default_factory=dict)
+    first: dict[str, Any] | None = None
+    """What each key held in the first row of the file."""
+    at: int = 0
+    """The line of that row."""
     lines: list[int] = field(default_factory=list)
     labels: list[Any] = field(default_factory=list)
     unknown: list[Any] = field(default_factory=list)
@@ -40,26 +45,39 @@ class Objects:
 
 def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
     """Keys `text`, `labels`, `unknown`, `split`, `id`, `features`, or those that `ask` names."""
-    files = []
+    pieces = []
     for path in paths:
         with reading(path):
-            files.append(objects(path, ask))
-    names = names_in(ask.label_names) or files[0].names
+            pieces.append(gathered(blocks(path, ask, role), ask.memory << 20))
+    names = names_in(ask.label_names) or pieces[0].names
     wanted = role != "features" or not isinstance(ask.labels, str)
-    every: Sequence[Labels | None] = [None] * len(files)
-    if files[0].labels and wanted:
+    every: Sequence[Labels | None] = [None] * len(pieces)
+    if pieces[0].listed and wanted:
         with reading(paths[0]):
-            every, names = _labels(files, names, ask)
-    out = []
-    for path, held, labels in zip(paths, files, every, strict=True):
-        with reading(path):
-            out.append(_piece(path, held, labels, names))
-    return out
+            every, names = _labels(pieces, names, ask)
+    return [replace(p, labels=y, names=names) for p, y in zip(pieces, every, strict=True)]
 
 
-def objects(path: Path, ask: Description) -> Objects:
-    """Every line, checked to have the keys that the first one has."""
-    out = Objects()
+def blocks(path: Path, ask: Description, role: str) -> Iterator[Piece]:
+    """The rows, some at a time; labels are listed, not numbered."""
+    with reading(path):
+        for held in _objects(path, ask):
+            yield _piece(path, held)
+
+
+def listed(path: Path, ask: Description) -> Piece:
+    """Only the labels, as they are listed, and the parts."""
+    pieces = []
+    for held in _objects(path, ask):
+        if not held.labels:
+            raise ValueError(f"line {held.at}: no `labels`")
+        pieces.append(_listed(path, held))
+    return gathered(pieces, 0)
+
+
+def _objects(path: Path, ask: Description) -> Iterator[Objects]:
+    """Lines, checked to have the keys that the first one has."""
+    out, letters = Objects(), 0
     keys = {
         "labels": ask.label_column or "labels",
         "text": ask.text_column or "text",
@@ -68,25 +86,34 @@ def objects(path: Path, ask: Description) -> Objects:
         "features": "features",
         **({"image": ask.image_column} if ask.image_column else {}),
     }
-    for number, item in _parsed(path):
-        if not out.lines and item.get("header") is True:
-            out.names = [str(name) for name in item.get("label_names") or []] or None
-            out.card = item["card"] if isinstance(item.get("card"), dict) else {}
-            continue
-        for what, key in keys.items():
-            into = getattr(out, what)
-            if key in item and len(into) == len(out.lines):
-                into.append(item[key])
-            elif key in item or into:
-                have, lack = ("has", "lacks") if key in item else ("lacks", "has")
-                first = out.lines[0]
-                raise ValueError(f"line {number}: {have} `{key}`, line {first} {lack} it")
-        out.unknown.append(item.get("unknown", []))
-        out.lines.append(number)
-    if not out.lines:
-        raise ValueError("holds no rows")
-    _required(out, ask)
-    return out
+    for number, size, item in _parsed(path):
+        if out.first is None:
+            if item.get("header") is True:
+                out.names = [str(name) for name in item.get("label_names") or []] or None
+                out.card = item["card"] if isinstance(item.get("card"), dict) else {}
+                continue
+            out.first, out.at = {w: item[key] for w, key in keys.items() if key in item}, number
+        _add(out, item, number, keys)
+        letters += size
+        if is_full(len(out.lines), letters):
+            _required(out, ask)
+            yield out
+            out, letters = Objects(out.names, out.card, out.first, out.at), 0
+    if out.lines:
+        _required(out, ask)
+        yield out
+
+
+def _add(out: Objects, item: dict[str, Any], number: int, keys: dict[str, str]) -> None:
+    assert out.first is not None
+    for what, key in keys.items():
+        if key in item and what in out.first:
+            getattr(out, what).append(item[key])
+        elif key in item or what in out.first:
+            have, lack = ("has", "lacks") if key in item else ("lacks", "has")
+            raise ValueError(f"line {number}: {have} `{key}`, line {out.at} {lack} it")
+    out.unknown.append(item.get("unknown", []))
+    out.lines.append(number)
 
 
 def _required(out: Objects, ask: Description) -> None:
@@ -98,7 +125,8 @@ def _required(out: Objects, ask: Description) -> None:
             raise ValueError(f"line {out.lines[0]}: no `{asked}`")
 
 
-def _parsed(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _parsed(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """(line, its length, what it holds)."""
     for number, line in rows_of(path):
         try:
             item = json.loads(line)
@@ -108,40 +136,40 @@ def _parsed(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             raise ValueError(f"line {number}: not JSON (too deep)") from None
         if not isinstance(item, dict):
             raise ValueError(f"line {number}: expected an object, got {type(item).__name__}")
-        yield number, item
+        yield number, len(line), item
 
 
 def _labels(
-    files: Sequence[Objects], names: list[str] | None, ask: Description
+    pieces: Sequence[Piece], names: list[str] | None, ask: Description
 ) -> tuple[Sequence[Labels], list[str] | None]:
     """By name where any row lists names, else by number."""
-    texts = any(isinstance(row, str) for held in files for row in held.labels)
-    words = texts or any(
-        isinstance(label, str) for f in files for row in f.labels for label in _list(row)
-    )
-    if words:
-        on = [[_names(row, ask) for row in held.labels] for held in files]
-        unknown = [[_names(row, ask) for row in held.unknown] for held in files]
-        return from_names(on, names, unknown, [held.lines for held in files])
+    rows = [row for piece in pieces for row in piece.listed or []]
+    if any(isinstance(row, str) for row in rows) or any(
+        isinstance(label, str) for row in rows for label in _list(row)
+    ):
+        on = [[_names(row, ask) for row in piece.listed or []] for piece in pieces]
+        unknown = [[_names(row, ask) for row in piece.unknown or []] for piece in pieces]
+        return from_names(on, names, unknown, [piece.lines or [] for piece in pieces])
     count = len(names) if names else ask.labels if isinstance(ask.labels, int) else None
-    count = largest(files) + 1 if count is None else count
-    return [numbered(held, count) for held in files], names
+    count = largest(pieces) + 1 if count is None else count
+    return [numbered(piece, count) for piece in pieces], names
 
 
-def largest(files: Sequence[Objects]) -> int:
+def largest(pieces: Sequence[Piece]) -> int:
     """The largest label number that occurs, -1 where none does."""
-    rows = (row for f in files for row in (*f.labels, *f.unknown))
+    rows = (row for p in pieces for row in (*(p.listed or ()), *(p.unknown or ())))
     return max((i for row in rows for i in _list(row) if isinstance(i, int)), default=-1)
 
 
-def numbered(held: Objects, n: int) -> Labels:
+def numbered(piece: Piece, n: int) -> Labels:
     """Labels listed by number; the line of the first bad one is named."""
-    for line, row, unknown in zip(held.lines, held.labels, held.unknown, strict=True):
-        for what, listed in (("labels", row), ("unknown", unknown)):
-            if not isinstance(listed, list):
+    listed, free, lines = piece.listed or [], piece.unknown or [], piece.lines or []
+    for line, row, unknown in zip(lines, listed, free, strict=True):
+        for what, held in (("labels", row), ("unknown", unknown)):
+            if not isinstance(held, list):
                 raise ValueError(f"line {line}: `{what}` must be a list of label numbers")
         _check(line, [*row, *unknown], n)
-    return Labels.from_lists(held.labels, n, held.unknown if any(held.unknown) else None)
+    return Labels.from_lists(listed, n, free if any(free) else None)
 
 
 def _check(line: int, numbers: list[Any], n: int) -> None:
@@ -169,29 +197,37 @@ def _list(row: Any) -> list[Any]:
 
 def _vectors(held: Objects) -> Tensor | None:
     """`features`, where these are lists of numbers and not something else of that name."""
-    rows = held.features
-    if not rows or not isinstance(rows[0], list):
+    first = (held.first or {}).get("features")
+    if not isinstance(first, list):
         return None
-    for line, row in zip(held.lines, rows, strict=True):
+    for line, row in zip(held.lines, held.features, strict=True):
         numbers = isinstance(row, list) and all(isinstance(x, (int, float)) for x in row)
-        if not numbers or len(row) != len(rows[0]):
-            raise ValueError(f"line {line}: `features` must be {len(rows[0])} numbers")
-    return dense_features(rows)
+        if not numbers or len(row) != len(first):
+            raise ValueError(f"line {line}: `features` must be {len(first)} numbers")
+    return dense_features(held.features)
 
 
-def _piece(path: Path, held: Objects, labels: Labels | None, names: list[str] | None) -> Piece:
+def _piece(path: Path, held: Objects) -> Piece:
     for line, text in zip(held.lines, held.text, strict=False):
         if not isinstance(text, str):
             raise ValueError(f"line {line}: the text must be a string, got {type(text).__name__}")
-    return Piece(
-        path=path,
-        rows=len(held.lines),
-        labels=labels,
-        names=names,
+    return replace(
+        _listed(path, held),
         texts=held.text or None,
         features=_vectors(held),
         ids=[str(name) for name in held.id] or None,
-        split=part_numbers(held.split, held.lines) if held.split else None,
-        files=[Path(str(name)) for name in held.image] or None,
+        files=[str(name) for name in held.image] or None,
         about=held.card,
+    )
+
+
+def _listed(path: Path, held: Objects) -> Piece:
+    return Piece(
+        path=path,
+        rows=len(held.lines),
+        names=held.names,
+        split=part_numbers(held.split, held.lines) if held.split else None,
+        listed=held.labels or None,
+        unknown=held.unknown if held.labels else None,
+        lines=held.lines if held.labels else None,
     )

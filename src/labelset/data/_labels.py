@@ -65,10 +65,8 @@ def _from_npy(path: Path, ask: Description) -> LabelFile:
 
 
 def _from_jsonl(path: Path, ask: Description) -> LabelFile:
-    held = _jsonl.objects(path, ask)
-    if not held.labels:
-        raise ValueError(f"line {held.lines[0]}: no `labels`")
-    n = len(held.names) if held.names else ask.labels
-    count = n if isinstance(n, int) else _jsonl.largest([held]) + 1
-    split = part_numbers(held.split, held.lines).tolist() if held.split else None
-    return LabelFile(_jsonl.numbered(held, count), held.names, split)
+    piece = _jsonl.listed(path, ask)
+    n = len(piece.names) if piece.names else ask.labels
+    count = n if isinstance(n, int) else _jsonl.largest([piece]) + 1
+    split = None if piece.split is None else piece.split.tolist()
+    return LabelFile(_jsonl.numbered(piece, count), piece.names, split)

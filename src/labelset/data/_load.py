@@ -24,11 +24,12 @@ from labelset.data._dataset import Dataset
 from labelset.data._description import FILES, Description
 from labelset.data._piece import Piece, below, beside
 from labelset.data._reading import BadFile, kind_of, reading
+from labelset.data._spool import spooled
 from labelset.data._vocabulary import names_in
 from labelset.data.builtin import build, names
 from labelset.labels import Labels
 
-__all__ = ["FORMATS", "load"]
+__all__ = ["FORMATS", "assembled", "described", "format_of", "found", "label_attributes", "load"]
 
 MOST_LABELS = 20_000_000
 """More labels than this, and unnamed, are taken for a mistake in the file."""
@@ -57,17 +58,22 @@ def load(source: str | Path, *, labelled: bool = True, **flags: Any) -> Dataset:
     """
     if isinstance(source, str) and source in names():
         return build(source, **flags).make()
+    return assembled(described(source, flags), str(source), labelled)
+
+
+def described(source: str | Path, flags: Mapping[str, Any]) -> Description:
+    """Which files to read, and how."""
     path = Path(source)
     if path.is_dir():
-        return _assembled(_folder(path, flags), str(source), labelled)
+        return _folder(path, flags)
     if not path.is_file():
         raise ValueError(
             f"{source}: no such file or folder, and no built-in data set of that name "
             f"({check.nearest(str(source), names())})"
         )
     if kind_of(path) == "toml":
-        return _assembled(Description.read(path, flags), str(source), labelled)
-    return _assembled(Description.of({"data": str(path), **flags}), str(source), labelled)
+        return Description.read(path, flags)
+    return Description.of({"data": str(path), **flags})
 
 
 def _folder(path: Path, flags: Mapping[str, Any]) -> Description:
@@ -96,11 +102,18 @@ def _image_column(table: Path, flags: Mapping[str, Any]) -> str:
     raise BadFile(f"{table}: no column names pictures; say which with image_column")
 
 
-def _assembled(ask: Description, source: str, labelled: bool = True) -> Dataset:
-    parts = ask.parts()
-    exact = None
+def label_attributes(ask: Description) -> list[str] | None:
+    """Their names, where Mulan's XML tells them."""
     if isinstance(ask.labels, str) and kind_of(Path(ask.labels)) == "xml":
-        exact = _mulan.label_names(Path(ask.labels))
+        return _mulan.label_names(Path(ask.labels))
+    return None
+
+
+def assembled(ask: Description, source: str, labelled: bool = True) -> Dataset:
+    """All files of a description as one data set."""
+    parts = ask.parts()
+    exact = label_attributes(ask)
+    if exact is not None:
         parts["train"].pop("labels")
     pieces: dict[str, dict[str, Piece]] = {part: {} for part in parts}
     for role in FILES:
@@ -123,7 +136,7 @@ def _read(
     """All files of one key, read together, so that they are numbered alike."""
     if not paths:
         return []
-    formats = [_format(path, ask, role) for path in paths]
+    formats = [format_of(path, ask, role) for path in paths]
     if len(set(formats)) > 1:
         raise BadFile(f"{paths[1]}: is {formats[1]}, {paths[0]} is {formats[0]}; convert one")
     if formats[0] == "plain":
@@ -135,7 +148,8 @@ def _read(
     return FORMATS[formats[0]][0](paths, ask, role)
 
 
-def _format(path: Path, ask: Description, role: str) -> str:
+def format_of(path: Path, ask: Description, role: str) -> str:
+    """By what the description says, or by the ending."""
     if not path.is_file():
         raise BadFile(f"{path}: no such file")
     if ask.format is not None and role == "data":
@@ -159,7 +173,9 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
                 "label_columns or label_column"
             )
         if piece.files is not None:
-            images = _images.read(_found(piece, ask), ask.image_size, ask.image_mode)
+            files = found(piece, ask)
+            pictures = _images.Pictures(ask.image_size, ask.image_mode or _images.mode_of(files))
+            images = spooled(pictures.blocks(files), ask.memory << 20)
         called = names_in(ask.label_names) or piece.names
         if not called and piece.labels.n > MOST_LABELS:
             raise ValueError(
@@ -183,11 +199,12 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
         )
 
 
-def _found(piece: Piece, ask: Description) -> list[Path]:
-    """Pictures in the folder named, or beside the file that names them."""
+def found(piece: Piece, ask: Description, first: int = 0) -> list[Path]:
+    """Pictures in the folder named, or beside the file that names them; `first`: the number of
+    the piece's first row."""
     folder = Path(ask.images) if ask.images is not None else piece.path.parent
     files = [folder / name for name in piece.files or []]
     for row, file in enumerate(files):
         if not file.is_file():
-            raise ValueError(f"row {row}: no picture {file}")
+            raise ValueError(f"row {first + row}: no picture {file}")
     return files

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from labelset.data._column import Array
 from labelset.data._description import Description
-from labelset.data._inputs import dense_features, image_tensor
+from labelset.data._filed import Filed, array_in
+from labelset.data._inputs import array_features, array_images
 from labelset.data._parts import part_numbers
 from labelset.data._piece import Piece
 from labelset.data._reading import reading
 from labelset.labels import Labels
 
-__all__ = ["as_piece", "read"]
+__all__ = ["array_labels", "as_piece", "read"]
 
 
 def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
@@ -25,21 +26,30 @@ def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
 
 def _one(path: Path, ask: Description, role: str) -> Piece:
     with reading(path):
-        with path.open("rb") as raw:
-            array = np.load(raw, allow_pickle=False)
-        if not isinstance(array, np.ndarray):
-            raise ValueError("is not an npy file (one array)")
-        return as_piece(path, array, ask, role)
+        return as_piece(path, array_in(path, ask.memory << 20), ask, role)
 
 
-def as_piece(path: Path, array: np.ndarray[Any, Any], ask: Description, role: str) -> Piece:
+def as_piece(path: Path, array: Array | Filed, ask: Description, role: str) -> Piece:
     """The array read as what it is asked for; NaN and `unknown` are unknown labels."""
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     rows = len(array) if array.ndim else 0
     if role == "split":
-        return Piece(path=path, rows=rows, split=part_numbers(array))
+        whole = array.whole() if isinstance(array, Filed) else array
+        return Piece(path=path, rows=rows, split=part_numbers(whole))
     if role == "labels":
-        return Piece(path=path, rows=rows, labels=Labels.from_dense(array, unknown=ask.unknown))
+        return Piece(path=path, rows=rows, labels=array_labels(array, ask.unknown))
     if array.ndim > 2:
-        return Piece(path=path, rows=rows, images=image_tensor(array))
-    return Piece(path=path, rows=rows, features=dense_features(array))
+        return Piece(path=path, rows=rows, images=array_images(array))
+    return Piece(path=path, rows=rows, features=array_features(array))
+
+
+def array_labels(array: Array | Filed, unknown: int | None) -> Labels:
+    """From a dense matrix, wherever it is."""
+    if isinstance(array, np.ndarray):
+        return Labels.from_dense(array, unknown=unknown)
+    parts = []
+    for start, block in array.blocks():
+        try:
+            parts.append(Labels.from_dense(block, unknown=unknown))
+        except ValueError as error:
+            raise ValueError(f"{error} (counted from row {start})" if start else error) from None
+    return Labels.stack(parts)

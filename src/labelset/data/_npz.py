@@ -9,20 +9,33 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from torch import Tensor
 
+from labelset.data._column import Array
+from labelset.data._csr_members import sparse_features, turned
 from labelset.data._description import Description
-from labelset.data._inputs import dense_features, image_tensor
-from labelset.data._npy import as_piece
+from labelset.data._filed import Filed, member_of
+from labelset.data._inputs import array_features, array_images
+from labelset.data._npy import array_labels, as_piece
 from labelset.data._parts import part_numbers
 from labelset.data._piece import Piece
 from labelset.data._reading import reading
 from labelset.data._sparse import SparseRows
+from labelset.data._spool import spooled
 from labelset.labels import Labels
 
 __all__ = ["labels_in", "opened", "read", "words"]
 
-Arrays = dict[str, np.ndarray[Any, Any]]
+LARGE = ("X", "E", "X_indices", "X_data", "texts", "arr_0", "indices", "data", "row", "col")
+"""Keys whose arrays need not fit into memory; so do dense labels."""
+
+
+class Arrays(dict[str, Any]):
+    """What an npz file holds: arrays, or, where they are too large, where they lie."""
+
+    def small(self, key: str) -> Array:
+        """An array that must be in memory."""
+        held = self[key]
+        return held.whole() if isinstance(held, Filed) else cast(Array, held)
 
 
 def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
@@ -33,13 +46,13 @@ def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
 
 def _one(path: Path, ask: Description, role: str) -> Piece:
     with reading(path):
-        held = opened(path)
+        held = opened(path, memory=ask.memory << 20, large=(*LARGE, ask.label_key))
         if "format" in held and "shape" in held:
-            return _scipy(path, held, role)
+            return _scipy(path, held, ask, role)
         if len(held) == 1 and "arr_0" in held:  # numpy.savez without a name
             return as_piece(path, held["arr_0"], ask, role)
         labels = None if role == "features" else labels_in(held, ask)
-        features, images = (None, None) if role == "labels" else _inputs(held)
+        features, images = (None, None) if role == "labels" else _inputs(held, ask.memory << 20)
         sizes = [len(x) for x in (features, images, labels) if x is not None]
         rows = sizes[0] if sizes else len(held.get("split", ()))
         if len(set(sizes)) > 1:
@@ -51,31 +64,49 @@ def _one(path: Path, ask: Description, role: str) -> Piece:
             images=images,
             labels=labels,
             names=words(held, "label_names"),
-            texts=words(held, "texts"),
+            texts=_texts(held, ask.memory << 20),
             split=part_numbers(held["split"]) if "split" in held else None,
             ids=words(held, "ids"),
             about=_card(held),
         )
 
 
-def opened(path: Path, starts: tuple[str, ...] = ("",)) -> Arrays:
-    """The arrays of an npz file whose keys start so; pickles are refused."""
+def opened(
+    path: Path,
+    starts: tuple[str, ...] = ("",),
+    memory: int = 1 << 62,
+    large: Sequence[str] = (),
+) -> Arrays:
+    """The arrays of an npz file whose keys start so; pickles are refused. Those called as in
+    `large` stay on disk where they have more than `memory` bytes."""
     if not zipfile.is_zipfile(path):  # numpy would take it for a pickle
         raise zipfile.BadZipFile("no zip archive of arrays")
+    held = Arrays()
     with path.open("rb") as raw:
         file = np.load(raw, allow_pickle=False)
         if not isinstance(file, np.lib.npyio.NpzFile):
             raise ValueError("is not an npz file (a zip archive of arrays)")
         with file:
-            held = {key: file[key] for key in file.files if key.startswith(starts)}
-    return {key: a.astype(a.dtype.newbyteorder("="), copy=False) for key, a in held.items()}
+            sizes = {info.filename: info.file_size for info in cast(Any, file.zip).infolist()}
+            for key in file.files:
+                if not key.startswith(starts):
+                    continue
+                name, found = f"{key}.npy", None
+                if key in large and sizes.get(name, 0) > memory:
+                    found = member_of(path, cast(Any, file.zip), name)
+                held[key] = _native(file[key]) if found is None else found
+    return held
+
+
+def _native(array: Array) -> Array:
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def labels_in(held: Arrays, ask: Description) -> Labels | None:
     """Dense under the key, or compressed sparse rows, with the unknown entries beside them."""
     key = ask.label_key
     if key in held:
-        return Labels.from_dense(held[key], unknown=ask.unknown)
+        return array_labels(held[key], ask.unknown)
     if f"{key}_indptr" not in held:
         if key != "Y":
             raise ValueError(f"holds neither {key} nor {key}_indptr; it holds {', '.join(held)}")
@@ -94,20 +125,25 @@ def labels_in(held: Arrays, ask: Description) -> Labels | None:
     return labels
 
 
-def _inputs(held: Arrays) -> tuple[Tensor | SparseRows | None, Tensor | None]:
+def _inputs(held: Arrays, memory: int) -> tuple[Any, Any]:
     """(features, images), at most one of them."""
     if "X_indptr" in held:
         if "X_indices" not in held:
             raise ValueError("holds X_indptr without X_indices")
-        starts, columns = held["X_indptr"], held["X_indices"]
-        return SparseRows.from_csr(starts, columns, _width(held), held.get("X_data")), None
+        columns, values = held["X_indices"], held.get("X_data")
+        return sparse_features(held["X_indptr"], columns, _width(held), values, memory), None
     key, scale = ("X", "X_scale") if "X" in held else ("E", "scale")
     if key not in held:
         return None, None
-    array = held[key]
-    if scale in held:
-        array = array.astype(np.float32) * np.float32(held[scale])
-    return (dense_features(array), None) if array.ndim <= 2 else (None, image_tensor(array))
+    array, times = held[key], held.get(scale)
+    return (
+        (array_features(array, times), None)
+        if array.ndim <= 2
+        else (
+            None,
+            array_images(array, times),
+        )
+    )
 
 
 def _width(held: Arrays) -> int:
@@ -116,37 +152,42 @@ def _width(held: Arrays) -> int:
     raise ValueError("does not say how many features there are; add X_shape")
 
 
-def _scipy(path: Path, held: Arrays, role: str) -> Piece:
+def _scipy(path: Path, held: Arrays, ask: Description, role: str) -> Piece:
     """What scipy.sparse.save_npz writes: csr, csc or coo."""
     kind = bytes(held["format"].item()).decode() if held["format"].dtype.kind == "S" else "?"
     rows, width = (int(size) for size in held["shape"])
-    if kind == "csr":
-        starts, columns, values = held["indptr"], held["indices"], held["data"]
-    elif kind in ("csc", "coo"):
-        if kind == "coo":
-            down, along = held["row"], held["col"]
-        else:
-            along = np.repeat(np.arange(width), np.diff(held["indptr"]))
-            down = held["indices"]
-        order = np.lexsort((along, down))
-        starts = np.concatenate([[0], np.cumsum(np.bincount(down, minlength=rows))])
-        columns, values = along[order], held["data"][order]
-    else:
+    if kind not in ("csr", "csc", "coo"):
         raise ValueError(f"holds a scipy matrix in {kind} form; save it with .tocsr()")
-    if len(starts) - 1 != rows:
-        raise ValueError(f"says {rows} rows and holds {len(starts) - 1}")
+    memory = ask.memory << 20
+    if kind == "csr":
+        if len(held["indptr"]) - 1 != rows:
+            raise ValueError(f"says {rows} rows and holds {len(held['indptr']) - 1}")
+        parts = (held["indptr"], held["indices"], width, held["data"])
+        if role != "labels":
+            return Piece(path=path, rows=rows, features=sparse_features(*parts, memory))
+        y = Labels.from_csr(held["indptr"], held.small("indices"), width, held.small("data"))
+        return Piece(path=path, rows=rows, labels=y)
+    blocks = turned(held, kind, rows, width, memory)
     if role == "labels":
-        return Piece(path=path, rows=rows, labels=Labels.from_csr(starts, columns, width, values))
-    features = SparseRows.from_csr(starts, columns, width, values)
-    return Piece(path=path, rows=rows, features=features)
+        each = [Labels.from_csr(starts, at, width, values) for _, starts, at, values in blocks]
+        return Piece(path=path, rows=rows, labels=Labels.stack(each))
+    made = (SparseRows.from_csr(s, at, width, v, first=first) for first, s, at, v in blocks)
+    return Piece(path=path, rows=rows, features=spooled(made, memory))
+
+
+def _texts(held: Arrays, memory: int) -> Any:
+    if not isinstance(held.get("texts"), Filed):
+        return words(held, "texts")
+    return spooled((_words(block) for _, block in held["texts"].blocks()), memory)
 
 
 def words(held: Arrays, key: str) -> list[str] | None:
     """An array of words as a list."""
-    if key not in held:
-        return None
-    plain = held[key].tolist()
-    return [w.decode() if isinstance(w, bytes) else str(w) for w in plain]
+    return _words(held.small(key)) if key in held else None
+
+
+def _words(array: Array) -> list[str]:
+    return [w.decode() if isinstance(w, bytes) else str(w) for w in array.tolist()]
 
 
 def _card(held: Arrays) -> dict[str, Any]:

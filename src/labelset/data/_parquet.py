@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from labelset.data._columns import Columns, truth
 from labelset.data._csv import split_names
 from labelset.data._description import Description
+from labelset.data._gather import BLOCK, WEIGHT, gathered
 from labelset.data._inputs import dense_features
 from labelset.data._optional import optional
 from labelset.data._parts import part_numbers
@@ -19,34 +21,44 @@ from labelset.data._reading import reading
 from labelset.data._vocabulary import from_names, names_in
 from labelset.labels import Labels
 
-__all__ = ["read"]
+__all__ = ["blocks", "read"]
 
 Array = np.ndarray[Any, Any]
 
 
 def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
     """One piece per file; labels in one column are numbered alike in all of them."""
-    tables = [_opened(path) for path in paths]
-    columns = []
-    for path, table in zip(paths, tables, strict=True):
+    columns: list[list[str]] = []
+    pieces = []
+    for path in paths:
         with reading(path):
-            if not table.num_rows:
-                raise ValueError("holds no rows")
-            if table.column_names != tables[0].column_names:
+            columns.append(_opened(path).schema_arrow.names)
+            if columns[-1] != columns[0]:
                 raise ValueError(f"its columns are not those of {paths[0]}")
-            columns.append(Columns.of(table.column_names, ask, role))
-    place = columns[0].label_list
-    named: Sequence[Labels | None] = [None] * len(tables)
-    names = None
-    if place is not None:
-        with reading(paths[0]):
-            rows = [_lists(t.column(place).to_pylist(), ask.delimiter) for t in tables]
-            named, names = from_names(rows, names_in(ask.label_names))
-    out = []
-    for path, table, chosen, labels in zip(paths, tables, columns, named, strict=True):
-        with reading(path):
-            out.append(_piece(path, table, chosen, ask.unknown, labels, names))
-    return out
+            pieces.append(gathered(blocks(path, ask, role), ask.memory << 20))
+    if pieces[0].listed is None:
+        return pieces
+    with reading(paths[0]):
+        rows = [piece.listed or [] for piece in pieces]
+        named, names = from_names(rows, names_in(ask.label_names))
+    return [replace(p, labels=y, names=names) for p, y in zip(pieces, named, strict=True)]
+
+
+def blocks(path: Path, ask: Description, role: str) -> Iterator[Piece]:
+    """The rows, some at a time; labels in one column are listed, not numbered."""
+    arrow = optional("pyarrow", "Parquet files", "parquet")
+    with reading(path):
+        try:
+            file, first = _opened(path), 0
+            names = file.schema_arrow.names
+            columns = Columns.of(names, ask, role)
+            size = max(1, min(BLOCK, WEIGHT // max(_width(file, columns), 1)))
+            for batch in file.iter_batches(size):
+                table = arrow.Table.from_batches([batch])
+                yield _piece(path, table, columns, ask, first)
+                first += table.num_rows
+        except arrow.ArrowException as error:
+            raise ValueError(f"damaged or not a .parquet file ({error})") from None
 
 
 def _opened(path: Path) -> Any:
@@ -54,9 +66,16 @@ def _opened(path: Path) -> Any:
     damage = optional("pyarrow", "Parquet files", "parquet").ArrowException
     with reading(path):
         try:
-            return parquet.read_table(path)
+            return parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
         except damage as error:
             raise ValueError(f"damaged or not a .parquet file ({error})") from None
+
+
+def _width(file: Any, columns: Columns) -> int:
+    """Bytes of a row / 4, as the file says: lists make a row wide."""
+    about = file.metadata
+    size: int = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+    return max(len(columns.features), int(size // max(about.num_rows, 1) // 4))
 
 
 def _lists(cells: list[Any], delimiter: str) -> list[list[str] | None]:
@@ -66,19 +85,16 @@ def _lists(cells: list[Any], delimiter: str) -> list[list[str] | None]:
     return [None if cell is None else split_names(str(cell), delimiter) for cell in cells]
 
 
-def _piece(
-    path: Path,
-    table: Any,
-    columns: Columns,
-    unknown: int | None,
-    labels: Labels | None,
-    names: list[str] | None,
-) -> Piece:
+def _piece(path: Path, table: Any, columns: Columns, ask: Description, first: int) -> Piece:
+    labels = names = listed = None
+    called = table.column_names
     if columns.labels:
-        names = [table.column_names[at] for at in columns.labels]
-        each = [_truths(table.column(at), unknown, table.column_names[at]) for at in columns.labels]
+        names = [called[at] for at in columns.labels]
+        each = [_truths(table.column(at), ask.unknown, called[at], first) for at in columns.labels]
         labels = Labels.from_dense(np.stack(each, axis=1))
-    features = [_numbers(table.column(at), table.column_names[at]) for at in columns.features]
+    if columns.label_list is not None:
+        listed = _lists(table.column(columns.label_list).to_pylist(), ask.delimiter)
+    features = [_numbers(table.column(at), called[at]) for at in columns.features]
     words = {
         what: [str(cell) for cell in table.column(at).to_pylist()]
         for what in ("text", "id", "split", "image")
@@ -87,13 +103,14 @@ def _piece(
     return Piece(
         path=path,
         rows=table.num_rows,
-        features=dense_features(np.concatenate(features, axis=1)) if features else None,
+        features=dense_features(np.concatenate(features, axis=1), first) if features else None,
         labels=labels,
         names=names,
         texts=words.get("text"),
         ids=words.get("id"),
-        split=part_numbers(words["split"]) if "split" in words else None,
-        files=[Path(name) for name in words["image"]] if "image" in words else None,
+        split=part_numbers(words["split"], first=first) if "split" in words else None,
+        files=words.get("image"),
+        listed=listed,
         notes=columns.note(),
     )
 
@@ -115,7 +132,7 @@ def _numbers(column: Any, name: str) -> Array:
     return np.asarray(values, dtype=np.float64)[:, None]
 
 
-def _truths(column: Any, unknown: int | None, name: str) -> Array:
+def _truths(column: Any, unknown: int | None, name: str, first: int) -> Array:
     """(rows,) float32: 0 to 1, NaN where unknown."""
     values = column.to_numpy()
     if values.dtype.kind in "biuf":
@@ -132,5 +149,5 @@ def _truths(column: Any, unknown: int | None, name: str) -> Array:
     if bad.any():
         row = int(bad.argmax())
         wanted = "a label must be 0 or 1 (null: unknown)"
-        raise ValueError(f"row {row}: column {name!r}: {wanted}, got {plain[row]:g}")
+        raise ValueError(f"row {first + row}: column {name!r}: {wanted}, got {plain[row]:g}")
     return plain.astype(np.float32)

@@ -20,9 +20,12 @@ WORDS = {
 
 
 def part_numbers(
-    values: Sequence[Any] | np.ndarray[Any, Any] | Tensor, lines: Sequence[int] | None = None
+    values: Sequence[Any] | np.ndarray[Any, Any] | Tensor,
+    lines: Sequence[int] | None = None,
+    first: int = 0,
 ) -> Tensor:
-    """(rows,) int8: 0 train, 1 valid, 2 test, from numbers or words; `lines`: where they stand.
+    """(rows,) int8: 0 train, 1 valid, 2 test, from numbers or words; `lines`: where they stand,
+    or `first`: the number of the first row.
 
     >>> part_numbers(["train", "dev", "TEST", 0])
     tensor([0, 1, 2, 0], dtype=torch.int8)
@@ -31,7 +34,7 @@ def part_numbers(
     numbers = [_number(value) for value in given]
     if None in numbers:
         at = numbers.index(None)
-        where = f"row {at}" if lines is None else f"line {lines[at]}"
+        where = f"row {first + at}" if lines is None else f"line {lines[at]}"
         raise ValueError(
             f"{where}: split must be train, valid or test (or 0, 1, 2), got {given[at]!r}"
         )

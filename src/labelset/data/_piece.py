@@ -13,28 +13,37 @@ from torch import Tensor
 from labelset.data._parts import PARTS
 from labelset.data._reading import BadFile
 from labelset.data._sparse import SparseRows
+from labelset.data._spool import stacked
+from labelset.data._stored import StoredRows, StoredSparse
 from labelset.labels import Labels
 
 __all__ = ["Piece", "below", "beside"]
 
-CONTENT = ("features", "texts", "images", "labels", "names", "split", "ids", "files")
+INPUTS = ("features", "texts", "images")
+CONTENT = (*INPUTS, "labels", "names", "split", "ids", "files")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """What one file says; None where it says nothing."""
+    """What one file, or some rows of it, says; None where it says nothing."""
 
     path: Path
     rows: int
-    features: Tensor | SparseRows | None = None
-    texts: list[str] | None = None
-    images: Tensor | None = None
+    features: Tensor | SparseRows | StoredRows | StoredSparse | None = None
+    texts: Sequence[str] | None = None
+    images: Tensor | StoredRows | None = None
     labels: Labels | None = None
     names: list[str] | None = None
     split: Tensor | None = None
     ids: list[str] | None = None
-    files: list[Path] | None = None
+    files: list[str] | None = None
     """Pictures that are still to be read."""
+    listed: list[Any] | None = None
+    """Labels as the rows list them, to be numbered when all files are read."""
+    unknown: list[Any] | None = None
+    """The same of labels that are not known."""
+    lines: list[int] | None = None
+    """The line of each row, where labels are listed."""
     notes: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=dict)
 
@@ -69,7 +78,7 @@ def below(pieces: dict[str, Piece]) -> Piece:
     for other in ordered[1:]:
         _same_shape(first, other)
     numbers = [(PARTS.index(part), pieces[part].rows) for part in PARTS if part in pieces]
-    held = {what: _stacked([getattr(p, what) for p in ordered]) for what in CONTENT}
+    held = {what: _stacked(what, [getattr(p, what) for p in ordered]) for what in CONTENT}
     held["names"] = first.names
     held["split"] = torch.cat([torch.full((rows,), at, dtype=torch.int8) for at, rows in numbers])
     return replace(
@@ -91,19 +100,23 @@ def _same_shape(first: Piece, other: Piece) -> None:
         if ours is not None and tuple(ours.shape[1:]) != tuple(theirs.shape[1:]):
             sizes = f"{tuple(theirs.shape[1:])}, {first.path} {tuple(ours.shape[1:])}"
             raise BadFile(f"{other.path}: its {what} have size {sizes}")
-        if type(ours) is not type(theirs):
+        if _is_sparse(ours) != _is_sparse(theirs):
             raise BadFile(f"{other.path}: its {what} are sparse or dense, unlike {first.path}'s")
     if first.names is not None and other.names is not None and first.names != other.names:
         raise BadFile(f"{other.path}: its labels are not called like those of {first.path}")
 
 
-def _stacked(held: Sequence[Any]) -> Any:
+def _is_sparse(held: Any) -> bool:
+    return isinstance(held, (SparseRows, StoredSparse))
+
+
+def _stacked(what: str, held: Sequence[Any]) -> Any:
     if any(part is None for part in held):
         return None
+    if what in INPUTS:
+        return stacked(held)
     if isinstance(held[0], Labels):
         return Labels.stack(held)
-    if isinstance(held[0], SparseRows):
-        return SparseRows.stack(held)
     if isinstance(held[0], Tensor):
         return torch.cat(list(held))
     return [item for part in held for item in part]

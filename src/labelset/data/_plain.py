@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from labelset.data._description import Description
+from labelset.data._gather import gathered, is_full
 from labelset.data._parts import part_numbers
 from labelset.data._piece import Piece
 from labelset.data._reading import lines, reading
@@ -18,11 +19,28 @@ def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
     out = []
     for path in paths:
         with reading(path):
-            held = [line.rstrip("\r\n") for line in lines(path)]
-            while held and not held[-1].strip():
-                held.pop()
-            if role == "split":
-                out.append(Piece(path=path, rows=len(held), split=part_numbers(held)))
-            else:
-                out.append(Piece(path=path, rows=len(held), texts=held))
+            out.append(gathered(_blocks(path, role), ask.memory << 20))
     return out
+
+
+def _blocks(path: Path, role: str) -> Iterator[Piece]:
+    held, letters, seen = list[str](), 0, 0
+    blank = list[str]()
+    for line in lines(path):
+        blank.append(line.rstrip("\r\n"))
+        if not blank[-1].strip():
+            continue  # a row only if another one follows
+        held += blank
+        blank.clear()
+        letters += len(line)
+        if is_full(len(held), letters):
+            yield _piece(path, held, role, seen)
+            held, letters, seen = [], 0, seen + len(held)
+    if held or not seen:
+        yield _piece(path, held, role, seen)
+
+
+def _piece(path: Path, held: list[str], role: str, first: int) -> Piece:
+    if role == "split":
+        return Piece(path=path, rows=len(held), split=part_numbers(held, first=first))
+    return Piece(path=path, rows=len(held), texts=held)

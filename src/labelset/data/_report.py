@@ -14,6 +14,7 @@ from labelset.data._dataset import Dataset
 from labelset.data._duplicates import input_groups
 from labelset.data._parts import PARTS
 from labelset.data._sparse import SparseRows
+from labelset.data._stored import blocks
 
 __all__ = ["PartReport", "Report", "inspect"]
 
@@ -134,15 +135,18 @@ def _features(dataset: Dataset) -> dict[str, Any]:
             "empty_rows": blank,
         }
     size = max(x.shape[0] * x.shape[1], 1)
-    if isinstance(x, SparseRows):
-        stored, missing = len(x.indices), int(x.filled().isnan().sum())
-        empty = int((x.indptr.diff() == 0).sum())
-    else:
-        stored, missing = int((x != 0).sum()), int(x.isnan().sum())
-        empty = int((~(x != 0).any(1)).sum())
+    stored = missing = empty = 0
+    for block in blocks(x):
+        if isinstance(block, SparseRows):
+            lengths, values = block.indptr.diff(), block.filled()
+        else:
+            lengths, values = (block != 0).sum(1), block
+        stored += int(lengths.sum())
+        missing += int(values.isnan().sum())
+        empty += int((lengths == 0).sum())
     return {
         "features": x.shape[1],
-        "sparse": isinstance(x, SparseRows),
+        "sparse": dataset.sparse,
         "zeros": 1 - stored / size if x.shape[0] * x.shape[1] else 0.0,
         "missing_values": missing,
         "empty_rows": empty if texts is None else blank,

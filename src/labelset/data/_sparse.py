@@ -38,16 +38,21 @@ class SparseRows:
     """(stored,) float32, NaN where missing; None when every stored entry is 1."""
 
     @classmethod
-    def from_csr(cls, indptr: Any, indices: Any, width: int, values: Any = None) -> SparseRows:
-        """From compressed sparse rows in any order; numbers are finite, or NaN for missing."""
+    def from_csr(
+        cls, indptr: Any, indices: Any, width: int, values: Any = None, *, first: int = 0
+    ) -> SparseRows:
+        """From compressed sparse rows in any order; numbers are finite, or NaN for missing.
+
+        `first`: what to call the first row in an error.
+        """
         width = _csr.fits(check.whole("width", width))
-        rows, columns = _entries(indptr, indices, width)
+        rows, columns = _entries(indptr, indices, width, first)
         stored = None
         if values is not None:
             stored = _csr.as_tensor(values).to(torch.float32)
             if stored.shape != columns.shape:
                 raise ValueError(f"has {stored.numel()} values for {len(columns)} stored entries")
-            _refuse_infinite(stored, rows, columns)
+            _refuse_infinite(stored, rows + first, columns)
             keep = stored != 0
             rows, columns, stored = rows[keep], columns[keep], stored[keep]
         place = rows * max(width, 1) + columns
@@ -55,7 +60,7 @@ class SparseRows:
             place, order = place.sort()
             rows, columns = rows[order], columns[order]
             stored = None if stored is None else stored[order]
-            _refuse_twice(place, width)
+            _refuse_twice(place, width, first)
         count = len(_csr.as_tensor(indptr)) - 1
         plain = None if stored is None or bool((stored == 1).all()) else stored
         return cls(_csr.pointers(rows, count), columns.to(torch.int32), width, plain)
@@ -141,7 +146,7 @@ class SparseRows:
         return SparseRows(indptr, indices, self.width, None if self.values is None else filled)
 
 
-def _entries(indptr: Any, indices: Any, width: int) -> tuple[Tensor, Tensor]:
+def _entries(indptr: Any, indices: Any, width: int, first: int) -> tuple[Tensor, Tensor]:
     starts, columns = _csr.as_tensor(indptr), _csr.as_tensor(indices)
     for name, t in (("indptr", starts), ("indices", columns)):
         if t.ndim != 1 or (t.numel() and (t.is_floating_point() or t.dtype == torch.bool)):
@@ -158,7 +163,7 @@ def _entries(indptr: Any, indices: Any, width: int) -> tuple[Tensor, Tensor]:
         i = int(bad.nonzero()[0])
         raise ValueError(
             f"feature numbers must lie in 0..{width - 1} ({width} features), got "
-            f"{int(columns[i])} in row {int(rows[i])}"
+            f"{int(columns[i])} in row {first + int(rows[i])}"
         )
     return rows, columns
 
@@ -173,8 +178,8 @@ def _refuse_infinite(stored: Tensor, rows: Tensor, columns: Tensor) -> None:
         )
 
 
-def _refuse_twice(place: Tensor, width: int) -> None:
+def _refuse_twice(place: Tensor, width: int, first: int) -> None:
     twice = place.diff() == 0
     if bool(twice.any()):
         at = int(place[int(twice.nonzero()[0])])
-        raise ValueError(f"feature {at % width} appears twice in row {at // width}")
+        raise ValueError(f"feature {at % width} appears twice in row {first + at // width}")

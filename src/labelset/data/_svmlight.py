@@ -6,61 +6,154 @@ says how many rows, features and labels there are. Everything after a `#` is a c
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from labelset.data._column import Array
 from labelset.data._description import Description
+from labelset.data._gather import gathered
 from labelset.data._piece import Piece
 from labelset.data._reading import reading
 from labelset.data._sparse import SparseRows
+from labelset.data._stored import StoredSparse
 from labelset.data._svmlight_rows import Rows, parsed
 from labelset.data._vocabulary import names_in
 from labelset.labels import Labels
 
-__all__ = ["read"]
+__all__ = ["blocks", "read"]
+
+WIDEST = 2**31 - 1
+"""Features while nobody knows how many there are."""
+
+
+@dataclass
+class Seen:
+    """What must be known of a whole file before its numbers mean anything."""
+
+    header: tuple[int, int, int] | None = None
+    ends: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The lowest and highest number of "feature" and "label", where there are any."""
+    labels: list[Array] = field(default_factory=list)
+    on: list[Array] = field(default_factory=list)
+    """Labels of each row."""
+
+    def look(self, rows: Rows) -> None:
+        self.header = rows.header
+        for what, held in (("feature", rows.features), ("label", rows.labels)):
+            if len(held):
+                numbers = np.asarray(held)
+                low, high = self.ends.get(what, (held[0], held[0]))
+                self.ends[what] = min(low, int(numbers.min())), max(high, int(numbers.max()))
+
+    def keep(self, rows: Rows) -> None:
+        self.labels.append(np.array(rows.labels, dtype=np.int32))
+        self.on.append(np.array(rows.on, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """Where counting starts, how many there are, and sentences that say why."""
+
+    base: int
+    width: int
+    label_base: int
+    count: int
+    notes: tuple[str, str]
 
 
 def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
     """Features and labels; both are numbered from 0 or 1, which all files together show."""
-    every = [parsed(path) for path in paths]
-    headers = [rows.header for rows in every if rows.header]
+    every, pieces = [Seen() for _ in paths], []
+    for path, seen in zip(paths, every, strict=True):
+        with reading(path):
+            pieces.append(gathered(_unnumbered(path, seen), ask.memory << 20))
+    how = _numbering(every, ask)
+    out = []
+    for path, seen, piece in zip(paths, every, pieces, strict=True):
+        with reading(path):
+            _refuse_outside(path, seen, how)
+        x = piece.features
+        if isinstance(x, StoredSparse):
+            x = replace(x, width=how.width, base=how.base)
+        elif isinstance(x, SparseRows):
+            x = replace(x, width=how.width, indices=x.indices - how.base)
+        y = Labels.from_csr(
+            _starts(np.concatenate(seen.on)),
+            np.concatenate(seen.labels) - how.label_base,
+            how.count,
+        )
+        out.append(replace(piece, features=x, labels=_kept(y, ask, role), notes=how.notes))
+    return out
+
+
+def blocks(path: Path, ask: Description, role: str) -> Iterator[Piece]:
+    """The rows, some at a time; the file is read twice, first for where its numbers start."""
+    seen = Seen()
+    for rows in parsed(path):
+        seen.look(rows)
+    how = _numbering([seen], ask)
+    with reading(path):
+        _refuse_outside(path, seen, how)
+        for rows in parsed(path):
+            y = Labels.from_csr(
+                _starts(rows.on), np.asarray(rows.labels) - how.label_base, how.count
+            )
+            x = _features(rows, how.base, how.width)
+            yield Piece(
+                path=path,
+                rows=len(y),
+                features=x,
+                labels=_kept(y, ask, role),
+                notes=how.notes,
+            )
+
+
+def _unnumbered(path: Path, seen: Seen) -> Iterator[Piece]:
+    for rows in parsed(path):
+        seen.look(rows)
+        seen.keep(rows)
+        yield Piece(path=path, rows=len(rows.on), features=_features(rows, 0, WIDEST))
+
+
+def _features(rows: Rows, base: int, width: int) -> SparseRows:
+    columns = np.asarray(rows.features) - base
+    return SparseRows.from_csr(_starts(rows.pairs), columns, width, np.asarray(rows.values))
+
+
+def _kept(labels: Labels, ask: Description, role: str) -> Labels | None:
+    return None if role == "features" and isinstance(ask.labels, str) else labels
+
+
+def _numbering(every: Sequence[Seen], ask: Description) -> Numbering:
+    headers = [seen.header for seen in every if seen.header]
     names = names_in(ask.label_names)
     given = len(names) if names else ask.labels if isinstance(ask.labels, int) else None
     width = max((h[1] for h in headers), default=ask.n_features)
     count = max((h[2] for h in headers), default=given)
-    features, labels = [r.features for r in every], [r.labels for r in every]
-    base, width, said = _numbering(features, ("features", "base", ask.base), width, headers)
-    first, count, also = _numbering(
-        labels, ("labels", "label_base", ask.label_base), count, headers
-    )
-    out = []
-    for path, rows in zip(paths, every, strict=True):
-        with reading(path):
-            columns = _from_zero(rows, rows.features, rows.pairs, base, width, "feature")
-            on = _from_zero(rows, rows.labels, rows.on, first, count, "label")
-        x = SparseRows.from_csr(_starts(rows.pairs), columns, width, np.asarray(rows.values))
-        y = Labels.from_csr(_starts(rows.on), on, count)
-        kept = None if role == "features" and isinstance(ask.labels, str) else y
-        out.append(Piece(path=path, rows=len(y), features=x, labels=kept, notes=(said, also)))
-    return out
+    ends = [[s.ends[what] for s in every if what in s.ends] for what in ("feature", "label")]
+    base, width, said = _from(ends[0], ("features", "base", ask.base), width, headers)
+    first, count, also = _from(ends[1], ("labels", "label_base", ask.label_base), count, headers)
+    return Numbering(base, width, first, count, (said, also))
 
 
-def _numbering(
-    numbers: list[array[int]], key: tuple[str, str, int | None], count: int | None, headers: Any
+def _from(
+    ends: list[tuple[int, int]],
+    key: tuple[str, str, int | None],
+    count: int | None,
+    headers: Any,
 ) -> tuple[int, int, str]:
     """Number of the first one, how many there are, and a sentence that says so."""
     what, flag, forced = key
-    held = [np.asarray(part) for part in numbers if len(part)]
-    low = min((int(part.min()) for part in held), default=0)
-    high = max((int(part.max()) for part in held), default=-1)
+    low = min((low for low, _ in ends), default=0)
+    high = max((high for _, high in ends), default=-1)
     if forced is not None:
         base, why = forced, "as told"
-    elif low == 0 or not held:
-        base, why = 0, "0 occurs" if held else "there are none"
+    elif low == 0 or not ends:
+        base, why = 0, "0 occurs" if ends else "there are none"
     elif count is not None and high >= count:
         base, why = 1, f"the largest is {high}, there are {count}"
     elif headers:
@@ -71,21 +164,34 @@ def _numbering(
     return base, total, f"{what} count from {base}: {why}"
 
 
-def _from_zero(
-    rows: Rows, numbers: array[int], lengths: list[int], base: int, count: int, what: str
-) -> np.ndarray[Any, Any]:
-    """Numbers counted from 0; the line of the first one out of range is named."""
-    shifted = np.asarray(numbers) - base
-    bad = (shifted < 0) | (shifted >= count)
-    if bad.any():
-        at = int(bad.argmax())
-        line = rows.lines[int(np.searchsorted(np.cumsum(lengths), at, side="right"))]
-        raise ValueError(
-            f"line {line}: {what} numbers must lie in {base}..{count - 1 + base} "
-            f"({count} of them, counted from {base}), got {numbers[at]}"
-        )
-    return shifted
+def _refuse_outside(path: Path, seen: Seen, how: Numbering) -> None:
+    """Numbers lie in the range; else the file is read again for the first line that has one out."""
+    for what, base, count in (
+        ("feature", how.base, how.width),
+        ("label", how.label_base, how.count),
+    ):
+        if what not in seen.ends:
+            continue
+        low, high = seen.ends[what]
+        if low < base or high >= count + base:
+            line, got = _first_outside(path, what, base, count)
+            raise ValueError(
+                f"line {line}: {what} numbers must lie in {base}..{count - 1 + base} "
+                f"({count} of them, counted from {base}), got {got}"
+            )
 
 
-def _starts(lengths: list[int]) -> np.ndarray[Any, Any]:
-    return np.concatenate([[0], np.cumsum(np.array(lengths, dtype=np.int64))])
+def _first_outside(path: Path, what: str, base: int, count: int) -> tuple[int, int]:
+    for rows in parsed(path):
+        held, lengths = (rows.features, rows.pairs) if what == "feature" else (rows.labels, rows.on)
+        shifted = np.asarray(held) - base
+        bad = (shifted < 0) | (shifted >= count)
+        if bad.any():
+            at = int(bad.argmax())
+            row = int(np.searchsorted(np.cumsum(lengths), at, side="right"))
+            return rows.lines[row], held[at]
+    raise RuntimeError(f"{path} has changed while it was read")
+
+
+def _starts(lengths: Any) -> Array:
+    return np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from labelset.data._gather import is_full
 from labelset.data._reading import lines, reading
 
 __all__ = ["Rows", "parsed"]
@@ -20,7 +22,7 @@ SHAPE = str.maketrans("", "", OTHERS)
 
 @dataclass
 class Rows:
-    """Numbers as they stand in one file."""
+    """Numbers as they stand in some lines of a file."""
 
     header: tuple[int, int, int] | None = None
     features: array[int] = field(default_factory=lambda: array("q"))
@@ -32,32 +34,69 @@ class Rows:
     """Labels of each row."""
     lines: list[int] = field(default_factory=list)
     """Line of each row."""
-    blank: set[int] = field(default_factory=set)
-    """Rows that are an empty line."""
 
 
-def parsed(path: Path) -> Rows:
-    """The whole file; the line of the first mistake is named."""
-    rows = Rows()
+def parsed(path: Path) -> Iterator[Rows]:
+    """The rows, some at a time; the line of the first mistake is named."""
+    rows, count = Rows(), 0
     with reading(path):
-        for number, line in enumerate(lines(path), 1):
-            text = line.partition("#")[0]
-            if text != line and not text.strip():
-                continue  # a comment on its own
-            tokens = text.split()
-            if rows.header is None and not rows.on and _is_header(tokens):
+        for number, tokens in _statements(path):
+            if not number:
                 rows.header = (int(tokens[0]), int(tokens[1]), int(tokens[2]))
                 continue
             try:
                 _add(rows, tokens)
-                rows.lines.append(number)
             except (ValueError, OverflowError) as error:
                 raise ValueError(f"line {number}: {error}") from None
-        _settle_blanks(rows)
-        if not rows.on:
+            rows.lines.append(number)
+            count += 1
+            if is_full(len(rows.on), len(rows.features)):
+                _refuse_infinite(rows)
+                yield rows
+                rows = Rows(rows.header)
+        if rows.header and rows.header[0] != count:
+            raise ValueError(f"its first line says {rows.header[0]} rows, {count} follow")
+        if not count:
             raise ValueError("holds no rows")
-        _refuse_infinite(rows)
-    return rows
+        if rows.on:
+            _refuse_infinite(rows)
+            yield rows
+
+
+def _statements(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(line, words) of each row; what the first line says of sizes comes as line 0.
+
+    Empty lines are no rows, unless the first line counts them in.
+    """
+    seen, wanted, last = 0, None, None
+    for number, tokens in _lines(path):
+        if not seen and wanted is None and _is_header(tokens):
+            wanted = int(tokens[0])
+            yield 0, tokens
+            continue
+        seen += 1
+        if not tokens:
+            if last is None:
+                last = 0 if wanted is None else _counted(path, wanted)
+            if seen > last:
+                continue
+        yield number, tokens
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(lines(path), 1):
+        text = line.partition("#")[0]
+        if text == line or text.strip():  # else a comment on its own
+            yield number, text.split()
+
+
+def _counted(path: Path, wanted: int) -> int:
+    """How many rows, from the first on, there are with empty lines among them: as many as wanted
+    if only empty lines follow these, else none."""
+    for at, (_, tokens) in enumerate(_lines(path)):  # line 0 says the sizes
+        if tokens and at > wanted:
+            return 0
+    return min(wanted, at)
 
 
 def _refuse_infinite(rows: Rows) -> None:
@@ -77,8 +116,6 @@ def _is_header(tokens: list[str]) -> bool:
 
 def _add(rows: Rows, tokens: list[str]) -> None:
     """One row: labels, unless the first token is a pair already, then pairs."""
-    if not tokens:
-        rows.blank.add(len(rows.on))
     labels = tokens.pop(0).split(",") if tokens and ":" not in tokens[0] else []
     text = " ".join(tokens)
     if text.translate(SHAPE) != (": " * len(tokens))[:-1]:
@@ -123,17 +160,3 @@ def _first_bad(kind: Any, words: list[str]) -> str:
         except ValueError:
             return word
     return ""
-
-
-def _settle_blanks(rows: Rows) -> None:
-    """Empty lines are no rows, unless the first line counts them in."""
-    wanted = rows.header[0] if rows.header else len(rows.on) - len(rows.blank)
-    last = len(rows.on)
-    while last > wanted and last - 1 in rows.blank:
-        last -= 1
-    counted = rows.blank if last > wanted else set[int]()
-    keep = [i for i in range(last) if i not in counted]
-    if len(keep) != wanted:
-        raise ValueError(f"its first line says {wanted} rows, {len(keep)} follow")
-    rows.on, rows.pairs = [rows.on[i] for i in keep], [rows.pairs[i] for i in keep]
-    rows.lines = [rows.lines[i] for i in keep]

@@ -10,15 +10,19 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from labelset.data import Dataset, SparseRows
+from labelset.data import Dataset, SparseRows, StoredRows, StoredSparse
+from labelset.data._spool import MEMORY, spooled
+from labelset.data._stored import blocks
 
 __all__ = ["Encoder", "Inputs"]
 
-Inputs = Tensor | SparseRows
+Inputs = Tensor | SparseRows | StoredRows | StoredSparse
 """What training cuts its batches from: `inputs[rows]` are the chosen rows."""
 
 BLOCK = 1024
 """Rows that go through a module together when nothing is trained."""
+ENTRIES = 1 << 24
+"""Numbers, where so many rows would hold more."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -47,6 +51,13 @@ class Encoder(ABC):
     def prepare(self, dataset: Dataset) -> Inputs:
         """(rows, ...): what the module takes, or the features where there is none."""
 
+    def prepared(self, dataset: Dataset) -> Inputs:
+        """The same; of rows that lie on disk, block by block, and to disk."""
+        if not dataset.on_disk:
+            return self.prepare(dataset)
+        held: Inputs = spooled((self.prepare(part) for part in dataset.blocks()), 0)
+        return held
+
     def make(self) -> nn.Module | None:
         """The module as `facts` describe it, its numbers being random; None where there is none."""
         return None
@@ -58,16 +69,16 @@ class Encoder(ABC):
 
     def __call__(self, dataset: Dataset) -> Inputs:
         """(rows, width) features, by what was learnt."""
-        inputs = self.prepare(dataset)
+        inputs = self.prepared(dataset)
         if self.module is None:
             return inputs
         module, training = self.module, self.module.training
         module.eval()
         with torch.no_grad():
-            starts = range(0, max(len(inputs), 1), BLOCK)
-            parts = [module(inputs[start : start + BLOCK]) for start in starts]
+            parts = blocks(inputs, ENTRIES, BLOCK) if len(inputs) else [inputs[:0]]
+            features: Inputs = spooled((module(part) for part in parts), MEMORY)
         module.train(training)
-        return torch.cat(parts)
+        return features
 
     def fact(self, key: str) -> Any:
         """Something learnt that is no tensor; an error before `fit`."""

@@ -6,21 +6,25 @@ import copy
 import json
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from labelset import _csr
 from labelset._atomic import write_with
-from labelset.data import Dataset, SparseRows
+from labelset.data import Dataset, SparseRows, StoredRows, StoredSparse
+from labelset.data._column import Array
+from labelset.data._filed import Filed
 from labelset.data._fingerprint import digest
+from labelset.data._npz import opened
+from labelset.data._npz_write import Parts, write_npz
+from labelset.data._spool import MEMORY
+from labelset.data._stored import blocks
 from labelset.encode._base import Encoder, Inputs
 
 __all__ = ["encoded"]
 
 FORMAT = 1
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def encoded(
@@ -45,7 +49,7 @@ def encoded(
             pass  # a damaged file is made anew
     if not encoder.fitted:
         encoder.fit(dataset.part("train"))
-    inputs = encoder.prepare(dataset)
+    inputs = encoder.prepared(dataset)
     if path is not None:
         _write(path, encoder, inputs)
     return encoder, inputs
@@ -59,27 +63,46 @@ def _file(encoder: Encoder, dataset: Dataset) -> str:
 
 
 def _write(path: Path, encoder: Encoder, inputs: Inputs) -> None:
-    arrays: Arrays = {f"state.{name}": t.cpu().numpy() for name, t in encoder.state().items()}
+    arrays: dict[str, Array | Parts] = {
+        f"state.{name}": t.cpu().numpy() for name, t in encoder.state().items()
+    }
     arrays["facts"] = np.array(json.dumps(encoder.facts))
-    if isinstance(inputs, SparseRows):
-        held = {"indptr": inputs.indptr, "indices": inputs.indices, "values": inputs.filled()}
-        arrays |= {name: t.numpy() for name, t in held.items()}
-        arrays["width"] = np.array(inputs.width)
+    if isinstance(inputs, (SparseRows, StoredSparse)):
+        lengths = inputs.lengths() if isinstance(inputs, StoredSparse) else inputs.indptr.diff()
+        starts = _csr.cumulate(lengths)
+        stored = (int(starts[-1]),)
+        arrays["indptr"], arrays["width"] = starts.numpy(), np.array(inputs.width)
+        indices = (block.indices.numpy() for block in blocks(inputs))
+        arrays["indices"] = Parts(stored, np.int32, indices)
+        values = (block.filled().numpy() for block in blocks(inputs))
+        arrays["values"] = Parts(stored, np.float32, values)
     else:
-        arrays["dense"] = inputs.numpy()
+        dense = (block.numpy() for block in blocks(inputs))
+        arrays["dense"] = Parts(tuple(inputs.shape), np.float32, dense)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_with(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+    write_with(path, lambda file: write_npz(file, arrays))
 
 
 def _read(path: Path, encoder: Encoder) -> tuple[Encoder, Inputs]:
-    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-        held: dict[str, Any] = {name: file[name] for name in file.files}
-    tensors: dict[str, Tensor] = {
-        name: torch.from_numpy(array) for name, array in held.items() if array.dtype.kind != "U"
+    held = opened(path, memory=MEMORY, large=("dense", "indices", "values"))
+    state = {
+        key.removeprefix("state."): torch.from_numpy(array)
+        for key, array in held.items()
+        if key.startswith("state.")
     }
-    state = {k.removeprefix("state."): t for k, t in tensors.items() if k.startswith("state.")}
     encoder.restore(json.loads(str(held["facts"])), state)
-    if "dense" in tensors:
-        return encoder, tensors["dense"]
-    parts = (tensors["indptr"], tensors["indices"], int(held["width"]), tensors["values"])
-    return encoder, SparseRows(*parts)
+    if "dense" in held:
+        dense = held["dense"]
+        if not isinstance(dense, Filed):
+            return encoder, torch.from_numpy(dense)
+        rows = StoredRows(column=dense.column, inner=dense.shape[1:], dtype=torch.float32)
+        return encoder, rows
+    starts, indices, width, values = (held[k] for k in ("indptr", "indices", "width", "values"))
+    if isinstance(indices, Filed) and isinstance(values, Filed):
+        sparse = StoredSparse(
+            indptr=starts, indices=indices.column, width=int(width), values=values.column
+        )
+        return encoder, sparse
+    parts = (torch.from_numpy(array) for array in (starts, indices, values))
+    starts, indices, values = parts
+    return encoder, SparseRows(starts, indices, int(width), values)

@@ -45,6 +45,10 @@ class Module(Encoder):
         self.facts = {"of": type(self.given).__qualname__}
         return self
 
+    def prepared(self, dataset: Dataset) -> Inputs:
+        """Pictures stay where they are."""
+        return super().prepared(dataset) if dataset.images is None else self.prepare(dataset)
+
     def prepare(self, dataset: Dataset) -> Inputs:
         self.fact("of")
         return self._features.prepare(dataset) if dataset.images is None else dataset.images

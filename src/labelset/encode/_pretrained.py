@@ -11,6 +11,7 @@ from torch import Tensor
 from labelset import check
 from labelset.catalog import hyper
 from labelset.data import Dataset
+from labelset.data._spool import spooled
 from labelset.encode._base import Encoder, Inputs
 from labelset.encode._standard import moments, standardised
 
@@ -35,7 +36,11 @@ class Pretrained(Encoder):
         """(rows, width)."""
 
     def fit(self, train: Dataset) -> Self:
-        self.learnt = moments(self._embedded(train))
+        if train.on_disk:
+            embedded = spooled((self._embedded(part) for part in train.blocks()), 0)
+        else:
+            embedded = self._embedded(train)
+        self.learnt = moments(embedded)
         self.facts = {"width": len(self.learnt["mean"])}
         return self
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import torch
 from torch import Tensor
 
-__all__ = ["moments", "standardised"]
+from labelset.data import StoredRows
+from labelset.data._stored import blocks
+
+__all__ = ["moments", "moments_of", "standardised"]
 
 BLOCK = 8192
 """Rows taken to float64 together."""
@@ -13,22 +18,32 @@ FAR = 1e3
 """Deviations beyond which a number is cut off, so that one wild row stays finite."""
 
 
-def moments(x: Tensor) -> dict[str, Tensor]:
+def moments(x: Tensor | StoredRows) -> dict[str, Tensor]:
     """Mean and deviation of each column, NaN left out: float32, from sums in float64.
 
     A column that never changes, or is never known, has deviation 1.
     """
-    count = (~x.isnan()).sum(0).clamp(min=1).double()
-    mean = (
-        sum((b.double().nansum(0) for b in torch.split(x, BLOCK)), torch.zeros_like(count)) / count
-    )
-    squares = sum(
-        ((b.double() - mean).square().nansum(0) for b in torch.split(x, BLOCK)),
-        torch.zeros_like(count),
-    )
+    if isinstance(x, StoredRows):
+        return moments_of(lambda: blocks(x, rows=BLOCK), x.shape[1])
+    return moments_of(lambda: x.split(BLOCK), x.shape[1])  # type: ignore[no-untyped-call]
+
+
+def moments_of(parts: Callable[[], Iterable[Tensor]], width: int) -> dict[str, Tensor]:
+    """The same of rows that come in blocks, and come twice."""
+    total = torch.zeros(width, dtype=torch.float64)
+    count, squares = torch.zeros_like(total), torch.zeros_like(total)
+    low, high = torch.full((width,), torch.inf), torch.full((width,), -torch.inf)
+    for b in parts():
+        count += (~b.isnan()).sum(0)
+        total += b.double().nansum(0)
+        low = torch.minimum(low, b.nan_to_num(torch.inf, posinf=torch.inf).amin(0))
+        high = torch.maximum(high, b.nan_to_num(-torch.inf, neginf=-torch.inf).amax(0))
+    count.clamp_(min=1)
+    mean = total / count
+    for b in parts():
+        squares += (b.double() - mean).square().nansum(0)
     deviation = (squares / count).sqrt().float()
-    changes = _ends(x)[0] < _ends(x)[1]
-    deviation = torch.where(changes & (deviation > 0), deviation, 1.0)
+    deviation = torch.where((low < high) & (deviation > 0), deviation, 1.0)
     return {"mean": mean.float(), "deviation": deviation}
 
 
@@ -40,12 +55,3 @@ def standardised(x: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
     """
     z = (x - mean).div_(deviation)
     return z.nan_to_num_(0.0).clamp_(-FAR, FAR)
-
-
-def _ends(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The lowest and the highest number of each column; (inf, -inf) where none is known."""
-    if not len(x):
-        return x.new_full(x.shape[1:], torch.inf), x.new_full(x.shape[1:], -torch.inf)
-    low = x.nan_to_num(torch.inf, posinf=torch.inf).amin(0)
-    high = x.nan_to_num(-torch.inf, neginf=-torch.inf).amax(0)
-    return low, high

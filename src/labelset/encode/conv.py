@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
@@ -12,11 +13,15 @@ from torch.nn.functional import adaptive_avg_pool2d, max_pool2d, relu
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.data import Dataset
+from labelset.data import Dataset, StoredRows
+from labelset.data._stored import blocks
 from labelset.encode._base import Encoder, Inputs
-from labelset.encode._standard import moments
+from labelset.encode._standard import moments_of
 
 __all__ = ["Conv"]
+
+SEEN = 2048
+"""Pictures that tell what pixels are like."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -52,6 +57,10 @@ class Conv(Encoder):
     def make(self) -> nn.Module:
         return _Network(self.fact("channels"), self.width, self.side)
 
+    def prepared(self, dataset: Dataset) -> Inputs:
+        """Pictures stay where they are."""
+        return self.prepare(dataset)
+
     def prepare(self, dataset: Dataset) -> Inputs:
         images, channels = _images(dataset), self.fact("channels")
         if images.shape[1] != channels:
@@ -75,9 +84,14 @@ class _Network(nn.Module):
         self.register_buffer("mean", torch.zeros(channels, 1, 1))
         self.register_buffer("deviation", torch.ones(channels, 1, 1))
 
-    def see(self, images: Tensor) -> None:
+    def see(self, images: Tensor | StoredRows) -> None:
         """Learn the mean and the deviation of each channel."""
-        found = moments(images[:2048].transpose(0, 1).flatten(1).T.float())
+        some = images[:SEEN] if isinstance(images, Tensor) else images.chosen(slice(SEEN))
+
+        def pixels() -> Iterator[Tensor]:
+            return (b.transpose(0, 1).flatten(1).T.float() for b in blocks(some))
+
+        found = moments_of(pixels, images.shape[1])
         self.mean.copy_(found["mean"][:, None, None])
         self.deviation.copy_(found["deviation"][:, None, None])
 
@@ -94,7 +108,7 @@ class _Network(nn.Module):
         return x.amax((-2, -1))
 
 
-def _images(dataset: Dataset) -> Tensor:
+def _images(dataset: Dataset) -> Tensor | StoredRows:
     if dataset.images is None:
         raise ValueError("a convolutional network needs images, and the data set has none")
     return dataset.images

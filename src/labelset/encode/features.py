@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from labelset import _csr
-from labelset.data import Dataset, SparseRows
+from labelset.data import Dataset, SparseRows, StoredSparse
+from labelset.data._stored import blocks
 from labelset.encode._base import Encoder, Inputs
 from labelset.encode._standard import moments, standardised
 
@@ -35,8 +36,8 @@ class Features(Encoder):
 
     def fit(self, train: Dataset) -> Self:
         x = _given(train)
-        self.learnt = {"largest": _largest(x)} if isinstance(x, SparseRows) else moments(x)
-        self.facts = {"width": x.shape[1], "sparse": isinstance(x, SparseRows)}
+        self.learnt = {"largest": _largest(x)} if train.sparse else moments(x)
+        self.facts = {"width": x.shape[1], "sparse": train.sparse}
         return self
 
     def prepare(self, dataset: Dataset) -> Inputs:
@@ -63,10 +64,12 @@ def _given(dataset: Dataset) -> Any:
     return dataset.features
 
 
-def _largest(x: SparseRows) -> Tensor:
+def _largest(x: SparseRows | StoredSparse) -> Tensor:
     """The largest |x| of each column; 1 where it is never known."""
-    values = x.filled().abs().nan_to_num(0.0)
-    top = torch.zeros(x.width).scatter_reduce(0, x.indices.long(), values, "amax")
+    top = torch.zeros(x.width)
+    for part in blocks(x):
+        values = part.filled().abs().nan_to_num(0.0)
+        top.scatter_reduce_(0, part.indices.long(), values, "amax")
     return torch.where(top > 0, top, 1.0)
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
-from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.data import Dataset, SparseRows
+from labelset.data import Dataset, SparseRows, StoredSparse, StoredTexts
+from labelset.data._spool import spooled
+from labelset.data._stored import blocks
 from labelset.encode._base import Encoder, Inputs
+from labelset.encode._directions import directions
 from labelset.encode._standard import moments, standardised
 from labelset.encode._words import counted, vocabulary
 
@@ -62,10 +65,21 @@ class TFIDF(Encoder):
         self.facts = {"words": words}
         self.learnt = {"idf": idf.float()}
         if self.svd:
-            x = self._weighted(counted(texts, words, self.ngrams))
-            self.learnt["directions"] = _directions(x, self.svd, self.seed)
-            self.learnt |= moments(x @ self.learnt["directions"])
+            x = self._every(texts)
+            v = directions(x, self.svd, self.seed)
+            self.learnt["directions"] = v
+            every = x @ v if isinstance(x, SparseRows) else spooled((b @ v for b in blocks(x)), 0)
+            self.learnt |= moments(every)
         return self
+
+    def _every(self, texts: Sequence[str]) -> SparseRows | StoredSparse:
+        """Before the decomposition, of all texts; on disk if they are."""
+        words = self.fact("words")
+        if not isinstance(texts, StoredTexts):
+            return self._weighted(counted(texts, words, self.ngrams))
+        parts = (self._weighted(counted(b, words, self.ngrams)) for b in blocks(texts))
+        held: SparseRows | StoredSparse = spooled(parts, 0)
+        return held
 
     def prepare(self, dataset: Dataset) -> Inputs:
         x = self._weighted(counted(_texts(dataset), self.fact("words"), self.ngrams))
@@ -83,24 +97,7 @@ class TFIDF(Encoder):
         return replace(counts, values=(raw / squares.sqrt()[rows]).float())
 
 
-def _texts(dataset: Dataset) -> list[str]:
+def _texts(dataset: Dataset) -> Sequence[str]:
     if dataset.texts is None:
         raise ValueError("TF-IDF needs texts, and the data set has none")
     return dataset.texts
-
-
-def _directions(x: SparseRows, count: int, seed: int) -> Tensor:
-    """(words, count): right singular vectors by a randomised method, signs fixed."""
-    limit = min(x.shape)
-    if count > limit:
-        raise ValueError(f"svd must be at most {limit}, the training texts or words, got {count}")
-    places = torch.stack([x.rows(), x.indices.long()])
-    matrix = torch.sparse_coo_tensor(
-        places, x.filled(), x.shape, is_coalesced=True, check_invariants=False
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        _, _, v = torch.svd_lowrank(matrix, q=min(count + 10, limit), niter=4)
-    v = v[:, :count]
-    sign = v.gather(0, v.abs().argmax(0, keepdim=True)).sign()
-    return (v * sign).contiguous()

@@ -8,14 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from labelset.encode import Inputs
+from labelset.data import SparseRows, Stored
+from labelset.data._stored import per_row
 from labelset.heads import Head
 from labelset.train._task import Task
 
 __all__ = ["Model", "scores"]
 
 ENTRIES = 1 << 22
-"""Scores that are computed together: 16 MB."""
+"""Scores that are computed together: 16 MB; of inputs on disk, a quarter of it."""
 
 
 class Model(nn.Module):
@@ -26,7 +27,7 @@ class Model(nn.Module):
         self.encoder = encoder
         self.head = head
 
-    def forward(self, inputs: Inputs) -> Tensor:
+    def forward(self, inputs: Tensor | SparseRows) -> Tensor:
         logits: Tensor = self.head(inputs if self.encoder is None else self.encoder(inputs))
         return logits
 
@@ -37,10 +38,12 @@ def scores(
 ) -> Tensor:
     """(rows, labels) float32 logits on the CPU, by the given weights."""
     model.eval()
-    size = max(16, min(4096, ENTRIES // max(task.labels.n, 1)))
+    stored = isinstance(task.inputs, Stored)
+    widest = max(task.labels.n, 4 * per_row(task.inputs) if stored else 1)
+    size = max(16, min(4096, ENTRIES // widest))
     out = torch.empty(len(rows), task.labels.n)
     for start in range(0, len(rows), size):
-        inputs = task.inputs[rows[start : start + size]]
+        inputs: Tensor | SparseRows = task.inputs[rows[start : start + size]]
         there = inputs if device == "cpu" else inputs.to(device)
         out[start : start + size] = functional_call(model, dict(weights), (there,))
     return out

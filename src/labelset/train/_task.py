@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labelset import encode, heads
-from labelset.data import Dataset, SparseRows
+from labelset.data import Dataset, SparseRows, StoredSparse
 from labelset.encode import Encoder, Inputs
 from labelset.heads import Head
 from labelset.heads.linear import Linear
@@ -56,11 +56,13 @@ class Task:
     @property
     def sparse(self) -> bool:
         """Whether the head meets sparse rows."""
-        return isinstance(self.inputs, SparseRows) and self.encoder.module is None
+        sparse = isinstance(self.inputs, (SparseRows, StoredSparse))
+        return sparse and self.encoder.module is None
 
-    def batch(self, rows: Tensor, device: str) -> tuple[Inputs, Labels]:
+    def batch(self, rows: Tensor, device: str) -> tuple[Tensor | SparseRows, Labels]:
         """Inputs and labels of the chosen rows."""
-        inputs, labels = self.inputs[rows], self.labels[rows]
+        inputs: Tensor | SparseRows = self.inputs[rows]
+        labels = self.labels[rows]
         return (inputs, labels) if device == "cpu" else (inputs.to(device), labels.to(device))
 
     def resolved(self, settings: Settings) -> Settings:

@@ -1,0 +1,300 @@
+"""Memory holds a batch, not the file: the growth of the peak, measured in a process of its own.
+
+Each process first does its work on a small file of the same kind, which already takes several
+blocks, and then on one whose content, decoded, is several times what memory may grow by.
+"""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+WIDTH = 1000
+MB = 1 << 20
+RETURNED = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "MALLOC_TRIM_THRESHOLD_": "65536",
+}
+"""What is freed goes back to the system at once, so that only what is held counts."""
+
+WORK = """
+import sys
+from pathlib import Path
+
+import torch
+
+from labelset import encode, heads
+from labelset.artefact import Run
+from labelset.cli import main
+from labelset.data import Dataset, ensure_split, inspect, load, stream
+from labelset.train import Settings, train
+
+
+def peak():
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+
+
+def forget():
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again at what is held now
+
+
+def told(path):
+    # `?` in a flag stands for the name of the file
+    stem = str(Path(path).with_suffix(""))
+    return {k: v.replace("?", stem) if isinstance(v, str) else v for k, v in flags.items()}
+
+
+def reading(path):
+    data = load(path, memory=1, **told(path))
+    inspect(data)
+    data.fingerprint()
+    return len(data)
+
+
+def training(path):
+    data = ensure_split(load(path, memory=1, **told(path)))
+    train(data, Settings(epochs=2, batch=64, monitor=None), parts=("test",))
+    return len(data)
+
+
+def packed(path):
+    data = load(path, memory=1, **told(path))
+    coder = encode.as_encoder(None, data).fit(data)
+    head = heads.build("linear", features=encode.Encoder.__call__(coder, data).shape[1], labels=3)
+    kind = {"features": "features", "tfidf": "texts", "conv": "images"}[coder.name]
+    about = {"kind": kind, "text": flags.get("text_column")}
+    if kind == "features":
+        names = data.card["about"].get("feature_names")
+        about |= {"width": data.features.shape[1], "columns": names}
+    run = Run(names=["a", "b", "c"], head=head, encoder=coder, about={"reading": about})
+    run.save("run")
+
+
+def predicting(path):
+    given = [f"--data={k}={v}" for k, v in {"memory": 1, **told(path)}.items()]
+    assert main(["predict", "run", path, "--out", "p.jsonl", *given]) == 0
+    return sum(1 for _ in open("p.jsonl"))
+
+
+small, large, rows, flags = sys.argv[2], sys.argv[3], int(sys.argv[4]), {}
+for pair in sys.argv[5:]:
+    key, _, value = pair.partition("=")
+    flags[key] = int(value) if value.isdigit() else value
+torch.set_num_threads(1)
+works = [globals()[name] for name in sys.argv[1].split(",")]
+if predicting in works:
+    packed(small)
+for work in works:
+    forget()
+    work(small)
+    before = peak()
+    got = work(large)
+    assert got == rows, (got, rows)
+    print("grew", peak() - before)
+"""
+
+
+def grown(folder, what, small, large, rows, **flags):
+    """Megabytes by which the peak grew, after each kind of work."""
+    (folder / "work.py").write_text(WORK)
+    given = [f"{key}={value}" for key, value in flags.items()]
+    command = [sys.executable, "work.py", what, str(small), str(large), str(rows), *given]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=os.environ | RETURNED
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    words = [line.split() for line in done.stdout.splitlines()]
+    return [float(line[1]) for line in words if line[0] == "grew"]
+
+
+# ---- files: write(path, rows) writes rows of which each holds so many bytes ---------------------
+
+
+def dense(rows):
+    return np.random.default_rng(0).normal(size=(rows, WIDTH)).astype(np.float32)
+
+
+def labels(rows):
+    return (np.arange(rows)[:, None] % 3 == np.arange(3)).astype(np.int8)
+
+
+def npz(path, rows):
+    np.savez(path, X=dense(rows), Y=labels(rows))
+
+
+def npz_compressed(path, rows):
+    np.savez_compressed(path, X=np.asfortranarray(dense(rows)), Y=labels(rows))
+
+
+def npz_sparse(path, rows):
+    each = 200
+    columns = np.tile(np.arange(each, dtype=np.int32) * 5, rows)
+    values = np.random.default_rng(0).random(rows * each, dtype=np.float32)
+    starts = np.arange(rows + 1) * each
+    np.savez(
+        path,
+        X_indptr=starts,
+        X_indices=columns,
+        X_data=values,
+        X_shape=[rows, WIDTH],
+        Y=labels(rows),
+    )
+
+
+def csc(path, rows):
+    from scipy import sparse
+
+    sparse.save_npz(path, sparse.random(rows, WIDTH, 0.2, "csc", np.float32, 0), compressed=False)
+    np.save(path.with_name(f"{path.stem}_y.npy"), labels(rows))
+
+
+def npy(path, rows):
+    np.save(path, dense(rows))
+    np.save(path.with_name(f"{path.stem}_y.npy"), labels(rows))
+
+
+def svmlight(path, rows, header=""):
+    pairs = " ".join(f"{i}:0.{i % 89 + 1}" for i in range(0, WIDTH, 5))
+    with path.open("w") as file:
+        file.write(header)
+        for row in range(rows):
+            file.write(f"{row % 3} {pairs} {row % WIDTH // 5 * 5 + 1}:1\n")
+
+
+def extreme(path, rows):
+    svmlight(path, rows, f"{rows} {WIDTH} 3\n")
+
+
+def arff(path, rows):
+    with path.open("w") as file:
+        file.write("@relation x\n")
+        file.writelines(f"@attribute f{i} numeric\n" for i in range(WIDTH))
+        file.write("@attribute l0 {0,1}\n@attribute l1 {0,1}\n@attribute l2 {0,1}\n@data\n")
+        cells = ",".join(f"0.{i % 89 + 1}" for i in range(WIDTH - 1))
+        file.writelines(f"{row},{cells},1,0,0\n" for row in range(rows))
+
+
+def arff_sparse(path, rows):
+    with path.open("w") as file:
+        file.write("@relation x\n")
+        file.writelines(f"@attribute f{i} numeric\n" for i in range(WIDTH))
+        file.write("@attribute l0 {0,1}\n@attribute l1 {0,1}\n@attribute l2 {0,1}\n@data\n")
+        cells = ",".join(f"{i} 0.{i % 89 + 1}" for i in range(0, WIDTH, 5))
+        file.writelines(f"{{{cells},{WIDTH + row % 3} 1}}\n" for row in range(rows))
+
+
+def table(path, rows):
+    cells = ",".join(f"0.{i % 89 + 1}" for i in range(WIDTH - 1))
+    with path.open("w") as file:
+        file.write(",".join([*(f"f{i}" for i in range(WIDTH)), "l0,l1,l2\n"]))
+        file.writelines(f"{row},{cells},1,0,0\n" for row in range(rows))
+
+
+def parquet(path, rows):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet as file
+
+    kinds = {f"f{i}": arrow.float32() for i in range(WIDTH // 10)} | dict.fromkeys(
+        ("l0", "l1", "l2"), arrow.int8()
+    )
+    with file.ParquetWriter(path, arrow.schema(kinds)) as writer:
+        for start in range(0, rows, 10_000):
+            some = min(10_000, rows - start)
+            columns = [*dense(some // 10 + 1).reshape(-1, WIDTH // 10)[:some].T, *labels(some).T]
+            writer.write_table(arrow.table(dict(zip(kinds, columns, strict=True))))
+
+
+WORDS = " ".join(f"word{i}" for i in range(1000))
+
+
+def texts(path, rows):
+    with path.open("w") as file:
+        for row in range(rows):
+            file.write(json.dumps({"text": f"{row} {WORDS}", "labels": [row % 3]}) + "\n")
+
+
+def vectors(path, rows):
+    cells = [i % 89 / 8 for i in range(WIDTH - 1)]
+    with path.open("w") as file:
+        for row in range(rows):
+            file.write(json.dumps({"features": [row, *cells], "labels": [row % 3]}) + "\n")
+
+
+def cells_of_text(path, rows):
+    with path.open("w") as file:
+        file.write("body,tags\n")
+        file.writelines(f"{row} {WORDS},{'a' if row % 2 else 'b|c'}\n" for row in range(rows))
+
+
+def pictures(path, rows):
+    from PIL import Image
+
+    path.mkdir()
+    for at in range(3):
+        Image.new("RGB", (128, 128), (at, 80, 200)).save(path / f"{at}.png")
+    with (path / "names.csv").open("w") as file:
+        out = csv.writer(file)
+        out.writerow(["file", "l0", "l1", "l2"])
+        out.writerows([f"{row % 3}.png", *labels(3)[row % 3]] for row in range(rows))
+
+
+# kind: (ending, writer, bytes of a row, decoded MB, flags)
+DENSE, SPARSE, TEXT = 4 * WIDTH, 8 * 200, len(WORDS)
+KINDS = {
+    "npy": ("npy", npy, DENSE, 64, {"labels": "?_y.npy"}),
+    "npz": ("npz", npz, DENSE, 64, {}),
+    "npz-compressed": ("npz", npz_compressed, DENSE, 32, {}),
+    "npz-sparse": ("npz", npz_sparse, SPARSE, 48, {}),
+    "scipy-csc": ("npz", csc, SPARSE, 32, {"labels": "?_y.npy"}),
+    "svmlight": ("svm", svmlight, SPARSE, 16, {}),
+    "extreme": ("txt", extreme, SPARSE, 16, {}),
+    "arff": ("arff", arff, DENSE, 24, {"labels": 3}),
+    "arff-sparse": ("arff", arff_sparse, SPARSE, 12, {"labels": 3}),
+    "csv": ("csv", table, DENSE, 32, {"labels": 3}),
+    "parquet": ("parquet", parquet, DENSE // 10, 48, {"labels": 3}),
+    "jsonl-texts": ("jsonl", texts, TEXT, 32, {}),
+    "jsonl-features": ("jsonl", vectors, DENSE, 32, {}),
+    "csv-texts": ("csv", cells_of_text, TEXT, 32, {"text_column": "body", "label_column": "tags"}),
+    "pictures": ("d", pictures, 128 * 128 * 3, 48, {}),
+}
+only_on_linux = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="the peak is read from /proc"
+)
+
+
+def files(folder, kind, less=6, size=None):
+    """A small file of several blocks, a large one, its rows, its decoded MB, and the flags."""
+    ending, write, each, usual, flags = KINDS[kind]
+    size = size or usual
+    rows = size * MB // each
+    small, large = folder / f"small.{ending}", folder / f"large.{ending}"
+    write(small, less * MB // each)
+    write(large, rows)
+    return small, large, rows, size, flags
+
+
+@only_on_linux
+@pytest.mark.parametrize("kind", KINDS)
+def test_reading_and_predicting_are_bounded(tmp_path, kind):
+    small, large, rows, size, flags = files(tmp_path, kind)
+    reading, predicting = grown(tmp_path, "reading,predicting", small, large, rows, **flags)
+    assert reading < size / 3
+    assert predicting < size / 3
+
+
+@only_on_linux
+@pytest.mark.parametrize(
+    ("kind", "size"), [("npz", 96), ("npz-sparse", 96), ("csv-texts", 64), ("pictures", 96)]
+)
+def test_training_is_bounded(tmp_path, kind, size):
+    small, large, rows, size, flags = files(tmp_path, kind, 16, size)
+    (training,) = grown(tmp_path, "training", small, large, rows, **flags)
+    assert training < size / 3
