@@ -13,8 +13,9 @@ PACKAGE = Path(labelset.__file__).parent
 # each room may import from itself and from those before it
 ORDER = [
     *("check", "_svg", "_csr", "labels", "catalog", "_given", "_fitted", "_atomic", "data"),
-    *("losses", "heads", "proofs", "metrics", "calibrate", "decide", "retrieve", "encode"),
-    *("artefact", "doctor", "train", "compare", "tune", "report"),
+    *("kernels", "losses", "linear", "heads", "proofs", "metrics", "calibrate", "decide"),
+    *("retrieve", "encode"),
+    *("artefact", "doctor", "train", "compare", "tune", "report", "bench"),
     *("testing", "pages", "cli", "__main__"),
 ]
 MODULES = sorted(PACKAGE.rglob("*.py"))

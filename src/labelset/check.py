@@ -20,6 +20,7 @@ __all__ = [
     "one_of",
     "per_label",
     "same_place",
+    "scores",
     "unit_interval",
     "whole",
 ]
@@ -115,39 +116,44 @@ def can_look(t: Tensor) -> bool:
     )
 
 
-def logits(scores: Any) -> Tensor:
-    """Floating-point scores on a real device, in float32 unless they are float64."""
-    if not isinstance(scores, Tensor):
+def scores(given: Any) -> Tensor:
+    """Floating-point scores on a real device, as they are."""
+    if not isinstance(given, Tensor):
         raise TypeError(
-            f"logits must be a torch.Tensor, got {type(scores).__name__}; "
+            f"logits must be a torch.Tensor, got {type(given).__name__}; "
             "convert with torch.as_tensor(...)"
         )
-    if not scores.is_floating_point():
+    if not given.is_floating_point():
         raise TypeError(
-            f"logits must be floating point, got {scores.dtype}; give the raw scores of the "
+            f"logits must be floating point, got {given.dtype}; give the raw scores of the "
             "model, before any sigmoid or threshold"
         )
-    if scores.device.type == "meta":
+    if given.device.type == "meta":
         raise ValueError("logits are on the meta device and hold no values; move the model first")
-    return scores if scores.dtype == torch.float64 else scores.float()
+    return given
 
 
-def same_place(scores: Tensor, labels: Any) -> None:
+def logits(given: Any) -> Tensor:
+    """Floating-point scores on a real device, in float32 unless they are float64."""
+    v = scores(given)
+    return v if v.dtype == torch.float64 else v.float()
+
+
+def same_place(v: Tensor, labels: Any) -> None:
     """`labels` (a tensor or Labels) fit the (rows, labels) matrix of scores, on its device."""
-    if scores.ndim != 2:
+    if v.ndim != 2:
         raise ValueError(
-            f"logits must be 2-D (rows, labels), got shape {tuple(scores.shape)}; "
+            f"logits must be 2-D (rows, labels), got shape {tuple(v.shape)}; "
             "reshape them, for one row with logits[None]"
         )
-    if tuple(labels.shape) != tuple(scores.shape):
+    if tuple(labels.shape) != tuple(v.shape):
         raise ValueError(
-            f"labels must have the shape of the logits {tuple(scores.shape)}, "
-            f"got {tuple(labels.shape)}"
+            f"labels must have the shape of the logits {tuple(v.shape)}, got {tuple(labels.shape)}"
         )
-    if labels.device != scores.device:
+    if labels.device != v.device:
         raise ValueError(
-            f"logits are on {scores.device}, labels on {labels.device}; "
-            f"move the labels with labels.to({str(scores.device)!r})"
+            f"logits are on {v.device}, labels on {labels.device}; "
+            f"move the labels with labels.to({str(v.device)!r})"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import torch
@@ -12,7 +13,10 @@ from torch import Tensor, nn
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.losses._target import Target, dense_target
+from labelset.kernels._choice import IMPLEMENTATIONS, choose
+from labelset.kernels.compiled import compiled, value_and_gradient
+from labelset.labels import Labels
+from labelset.losses._target import Target, dense_target, kernel_target
 
 __all__ = ["Loss", "NoLink", "as_loss", "reduce"]
 
@@ -33,6 +37,11 @@ class Loss(ABC):
     """
 
     reduction: str = hyper("mean", "`mean` over what is known, `sum`, or `none`")
+    impl: str = hyper(
+        "auto",
+        "what computes it: `eager` formula, `compiled` by torch, `triton` kernels on a GPU, "
+        "`native` loops on a CPU; `auto` is the fastest that is there",
+    )
 
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
     proper: ClassVar[bool | None] = None
@@ -48,8 +57,38 @@ class Loss(ABC):
 
     def __post_init__(self) -> None:
         check.one_of("reduction", self.reduction, self.reductions)
+        check.one_of("impl", self.impl, IMPLEMENTATIONS)
 
     def __call__(self, logits: Tensor, labels: Any) -> Tensor:
+        fast = self.fused(logits, labels) if self.impl != "eager" else None
+        return self.eager(logits, labels) if fast is None else fast
+
+    def fused(self, logits: Tensor, labels: Any) -> Tensor | None:
+        """The same number by a faster implementation; None where the eager formula is used."""
+        impl = choose(self.impl, check.scores(logits))
+        if impl == "eager" or self.reduction == "none" or not logits.numel():
+            return None
+        target = kernel_target(logits, labels)
+        if impl == "compiled":
+            dense = target.dense(logits.dtype) if isinstance(target, Labels) else target
+            return compiled(self._compiled, logits, dense, self.eager)
+        found = self.by_kernel(impl, logits, target)
+        if found is None and self.impl not in ("auto", "compiled"):
+            raise RuntimeError(
+                f'{type(self).__name__} as it is built here has no kernel; use impl="auto"'
+            )
+        return found
+
+    def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
+        """The loss by the kernels of `triton` or `native`; None where it has none."""
+        return None
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return value_and_gradient(self.eager)
+
+    def eager(self, logits: Tensor, labels: Any) -> Tensor:
+        """The formula as it is written, differentiated by autograd: the truth for the others."""
         parts = [
             reduce(*terms, self.reduction) for terms in self.groups(check.logits(logits), labels)
         ]
@@ -184,11 +223,11 @@ class Loss(ABC):
         return changed
 
     def __eq__(self, other: object) -> bool:
-        """Equal kind and hyperparameters, tensors compared by value."""
+        """Equal kind and hyperparameters, tensors compared by value; `impl` changes no number."""
         if type(self) is not type(other):
             return NotImplemented
         mine, theirs = self._values(), other._values()
-        return all(equal(mine[name], theirs[name]) for name in mine)
+        return all(equal(mine[name], theirs[name]) for name in mine if name != "impl")
 
     def __hash__(self) -> int:
         return hash(type(self))
@@ -213,12 +252,20 @@ def equal(x: Any, y: Any) -> bool:
     return bool(x == y)
 
 
+@lru_cache(maxsize=64)
+def named(name: str) -> Loss:
+    """The loss of that name with its defaults, the same object each time: its formula is kept."""
+    from labelset.losses import build
+
+    return build(name)
+
+
 def as_loss(name: str, value: Any, kind: type = Loss) -> Any:
     """A loss given as such, by name, or as a mapping of its name and hyperparameters."""
     from labelset.losses import build
 
     if isinstance(value, str):
-        value = build(value)
+        value = named(value)
     elif isinstance(value, Mapping):
         value = build(**value)
     if not isinstance(value, kind):

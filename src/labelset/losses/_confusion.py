@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +12,9 @@ from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
+from labelset.kernels._trace import NotTraceable
+from labelset.kernels.confusion import Metric, confusion, traced_metric
+from labelset.labels import Labels
 from labelset.losses._base import Loss, Terms
 from labelset.losses._target import Target
 
@@ -72,9 +76,39 @@ class ConfusionLoss(Loss):
             yes, no, on, off = (m.reshape(-1, 1) for m in (yes, no, on, off))
         dim = 1 if self.average == "samples" else 0
         sums = [(a * b).sum(dim) for a, b in ((yes, on), (yes, off), (no, on), (no, off))]
-        top, bottom = self.ratio(Counts(*sums))
         weights = on.sum(dim) if self.average == "weighted" else (on + off > 0).any(dim)
-        return 1 - top / (bottom + TINY), weights
+        return self.loss(*sums), weights
+
+    def loss(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
+        """One minus the metric."""
+        top, bottom = self.ratio(Counts(tp, fp, fn, tn))
+        return 1 - top / (bottom + TINY)
+
+    def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
+        metric = self._metric(scores.shape[1], scores.device)
+        if metric is None:
+            return None
+        mean = self.reduction == "mean"
+
+        def eager(v: Tensor) -> Tensor:
+            return self.eager(v, labels)
+
+        return confusion(metric, impl, scores, labels, self.average, mean, eager)
+
+    def _metric(self, n: int, device: Any) -> Metric | None:
+        """Decision and ratio as formulas, traced once for each number of labels."""
+        key = n, device
+        if key not in self._metrics:
+            width = n if self.per_label() else 1
+            try:
+                self._metrics[key] = traced_metric(self.decide, self.loss, width, device)
+            except NotTraceable:
+                self._metrics[key] = None
+        return self._metrics[key]
+
+    @cached_property
+    def _metrics(self) -> dict[Any, Metric | None]:
+        return {}
 
 
 def soft_step(v: Tensor, beta: Any, eta: Any) -> tuple[Tensor, Tensor]:

@@ -61,6 +61,7 @@ def describe_loss(loss: Loss | None) -> Any:
             "loss out, or give it a file in labelset/losses"
         )
     held = {key: getattr(loss, h.name) for key, h in hyperparameters(type(loss)).items()}
+    held.pop("impl", None)  # a matter of the machine, not of the model
     return {"name": name} | {key: _plain(value) for key, value in held.items()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from labelset import check
+from labelset.kernels._trace import NotTraceable
+from labelset.kernels.separable import Pair, separable, traced_pair
 from labelset.labels import Labels
 from labelset.losses._base import Loss, Terms
 from labelset.losses._target import Target
@@ -50,6 +53,29 @@ class Separable(Loss):
             check.same_place(v, labels)
             return [self._sparse_terms(v, labels)]
         return super().groups(v, labels)
+
+    def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
+        pair = self._pair(scores.shape[1], scores.device)
+        if pair is None:
+            return None
+        mean = self.reduction == "mean"
+        return separable(pair, impl, scores, labels, mean, lambda v: self.eager(v, labels))
+
+    def _pair(self, n: int, device: Any) -> Pair | None:
+        """Both sides as a formula, traced once for each number of labels."""
+        key = n, device
+        if key not in self._pairs:
+            me = self.given(n)
+            width = n if self.per_label() else 1
+            try:
+                self._pairs[key] = traced_pair(me.pos, me.neg, width, device)
+            except NotTraceable:
+                self._pairs[key] = None
+        return self._pairs[key]
+
+    @cached_property
+    def _pairs(self) -> dict[Any, Pair | None]:
+        return {}
 
     def _sparse_terms(self, v: Tensor, labels: Labels) -> Terms:
         """`neg` everywhere, then the stored entries put right: no dense labels are made.

@@ -10,7 +10,7 @@ from torch import Tensor
 from labelset import _csr, check
 from labelset.labels import Labels
 
-__all__ = ["Target", "dense_target"]
+__all__ = ["Target", "dense_target", "kernel_target"]
 
 
 class Target(NamedTuple):
@@ -46,3 +46,12 @@ def dense_target(v: Tensor, labels: Any) -> tuple[Tensor, Target]:
     if check.can_look(known) and bool(known.all()):
         return v, Target(on, None, hard)
     return torch.where(known, v, zero), Target(on, known, hard)
+
+
+def kernel_target(v: Tensor, labels: Any) -> Tensor | Labels:
+    """Labels as a kernel reads them, which also checks their values: as they are, beside `v`."""
+    y = labels if isinstance(labels, Labels) else _csr.as_tensor(labels)
+    if not isinstance(labels, (Labels, Tensor)):
+        y = y.to(v.device)
+    check.same_place(v, y)
+    return y

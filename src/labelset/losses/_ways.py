@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -11,6 +12,9 @@ from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
+from labelset.kernels._trace import NotTraceable
+from labelset.kernels.ways import Way, traced_way, ways
+from labelset.labels import Labels
 from labelset.losses._base import Loss, Terms
 from labelset.losses._target import Target, dense_target
 
@@ -19,11 +23,19 @@ __all__ = ["WayLoss", "logsumexp"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WayLoss(Loss):
-    """Subclasses give `rows`; `way` says which rows: those of the matrix or of its transpose."""
+    """A function of what the scores of a row come to where labels are on, and where they are off.
+
+    Subclasses give `exponents` and `value`; `way` says which rows are meant: those of the matrix
+    or of its transpose.
+    """
 
     way: str = hyper("sample", "`sample`: along each row; `class`: along each column; `both`")
 
     ways: ClassVar[tuple[str, ...]] = ("sample", "class", "both")
+    needs_on: ClassVar[bool] = True
+    """Whether only rows with a label on count; otherwise those of which anything is known."""
+    reads_mean: ClassVar[bool] = False
+    """Whether `value` reads the mean score of the labels that are on."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -34,9 +46,28 @@ class WayLoss(Loss):
                 'losses; use way="sample" or way="class"'
             )
 
+    @property
     @abstractmethod
+    def exponents(self) -> tuple[float, float]:
+        """What a score is multiplied by inside exp: where its label is on, where it is off."""
+
+    @abstractmethod
+    def value(self, on: Tensor, off: Tensor, mean: Tensor) -> Tensor:
+        """The loss of a row from log sum_on exp(a x), log sum_off exp(b x) and the mean x of on.
+
+        A log-sum-exp over nothing is -inf.
+        """
+
     def rows(self, v: Tensor, on: Tensor, off: Tensor) -> Terms:
         """One value per row, and its weight; `on` and `off` are both 0 where unknown."""
+        a, b = self.exponents
+        some = ((on if self.needs_on else on + off) > 0).any(1)
+        sums = torch.where(some, logsumexp(a * v, on), 0.0), logsumexp(b * v, off)
+        mean = sums[0]
+        if self.reads_mean:
+            count = on.sum(1)
+            mean = (on / torch.where(count > 0, count, 1.0)[:, None] * v).sum(1)
+        return self.value(*sums, mean), some
 
     def groups(self, v: Tensor, labels: Any) -> list[Terms]:
         v, target = dense_target(v, labels)
@@ -45,6 +76,24 @@ class WayLoss(Loss):
 
     def terms(self, logits: Tensor, labels: Target) -> Terms:
         return self._along(self.way, logits, labels)
+
+    def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
+        if self._traced is None:
+            return None
+        mean = self.reduction == "mean"
+
+        def eager(v: Tensor) -> Tensor:
+            return self.eager(v, labels)
+
+        return ways(self._traced, impl, scores, labels, self.way, mean, eager)
+
+    @cached_property
+    def _traced(self) -> Way | None:
+        """The loss of a row as a formula; None where it has none."""
+        try:
+            return traced_way(self.value, self.exponents, self.needs_on, self.reads_mean)
+        except NotTraceable:
+            return None
 
     def _along(self, way: str, v: Tensor, target: Target) -> Terms:
         def turn(m: Tensor) -> Tensor:

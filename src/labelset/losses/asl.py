@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from labelset import check
 from labelset.catalog import hyper
@@ -89,14 +87,15 @@ class ASL(Separable):
     def _shifted(self, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Where p > m, and there z = p - m and log(1 - z); elsewhere stand-ins without harm.
 
-        1 - z is (1 - p) + m where z is large, added as logarithms: a tiny margin must not vanish.
+        1 - z is (1 - p) + m, exact where z is large; where z is small it is rounded, and the
+        logarithm is given back what rounding took. A tiny margin must not vanish.
         """
         p, m = torch.sigmoid(v), self.margin
         inside = p > m
         z = torch.where(inside, p - m, 0.5)
-        near = torch.log1p(-z.clamp(max=0.5))
-        far = torch.logaddexp(logsigmoid(-v), torch.full_like(v, math.log(m)))
-        return inside, z, torch.where(z <= 0.5, near, far)
+        rest = torch.sigmoid(-v) + max(m, torch.finfo(v.dtype).tiny)
+        rounded = torch.where(z < 0.5, ((1 - rest) - z) / rest, torch.zeros_like(rest))
+        return inside, z, rest.log() + rounded.detach()
 
     @property
     def forgives(self) -> bool:

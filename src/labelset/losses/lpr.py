@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from labelset.catalog import hyper
+from labelset.kernels.pairs import Odds, few, finite, pairs
+from labelset.labels import Labels
 from labelset.losses._base import Loss, Terms, as_loss
 from labelset.losses._separable import softplus
 from labelset.losses._target import Target
 
 __all__ = ["LPR"]
-
-FAR = 87.0  # log-odds that stand for certainty: a probability of 1e-38
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,6 +62,17 @@ class LPR(Loss):
         defined = count > 1.5
         return 2 * sums / torch.where(defined, count * (count - 1), 1.0), defined
 
+    def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
+        cheap = self.impl == "auto" and impl == "native" and few(labels)
+        if cheap or learnt(self.of):
+            return None
+        mean = self.reduction == "mean"
+        return pairs(self._odds, impl, scores, labels, mean, lambda v: self.eager(v, labels))
+
+    @cached_property
+    def _odds(self) -> Odds:
+        return Odds(self.of.log_odds)
+
     @property
     def saturates(self) -> bool:
         return self._flat(-1e4)
@@ -100,6 +112,17 @@ def candidates(on: Tensor) -> tuple[Tensor, Tensor]:
     return rows, columns
 
 
-def finite(u: Tensor) -> Tensor:
-    """Log-odds of probabilities 0 and 1, which a flat link can give, as large finite numbers."""
-    return torch.where(u.isinf(), torch.sign(u) * FAR, u)
+def learnt(loss: Loss) -> bool:
+    """Whether it holds a tensor that wants a gradient of its own."""
+    found = []
+
+    def note(tensor: Tensor) -> Tensor:
+        found.append(tensor.requires_grad)
+        return tensor
+
+    def visit(inner: Loss) -> Loss:
+        inner._map(visit, note)
+        return inner
+
+    visit(loss)
+    return any(found)

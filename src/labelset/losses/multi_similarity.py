@@ -8,9 +8,8 @@ from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.losses._base import Terms
 from labelset.losses._separable import softplus
-from labelset.losses._ways import WayLoss, logsumexp
+from labelset.losses._ways import WayLoss
 
 __all__ = ["MultiSimilarity"]
 
@@ -36,12 +35,15 @@ class MultiSimilarity(WayLoss):
     temperature: float = hyper(1.0, "T, of the labels that are on: larger widens the margin")
 
     examples = ({}, {"temperature": 4.0}, {"way": "class"}, {"way": "both"})
+    needs_on = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check.number("temperature", self.temperature, low=0.0, open_low=True)
 
-    def rows(self, v: Tensor, on: Tensor, off: Tensor) -> Terms:
-        t = self.temperature
-        hardest_on, hardest_off = t * logsumexp(-v / t, on), logsumexp(v, off)
-        return softplus(hardest_on) + softplus(hardest_off), (on + off > 0).any(1)
+    @property
+    def exponents(self) -> tuple[float, float]:
+        return -1.0 / self.temperature, 1.0
+
+    def value(self, on: Tensor, off: Tensor, mean: Tensor) -> Tensor:
+        return softplus(self.temperature * on) + softplus(off)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labelset.losses._base import Terms
-from labelset.losses._ways import WayLoss, logsumexp
+from labelset.losses._ways import WayLoss
 
 __all__ = ["Softmax"]
 
@@ -33,9 +32,11 @@ class Softmax(WayLoss):
 
     examples = ({}, {"way": "class"}, {"way": "both"})
 
-    def rows(self, v: Tensor, on: Tensor, off: Tensor) -> Terms:
-        count = on.sum(1)
-        some = count > 0
-        total = logsumexp(v, on + off)
-        share = on / torch.where(some, count, 1.0)[:, None]
-        return torch.where(some, total, 0.0) - (share * v).sum(1), some
+    reads_mean = True
+
+    @property
+    def exponents(self) -> tuple[float, float]:
+        return 1.0, 1.0
+
+    def value(self, on: Tensor, off: Tensor, mean: Tensor) -> Tensor:
+        return torch.logaddexp(on, off) - mean

@@ -62,7 +62,7 @@ class SPAPairs(Loss):
 
     @cached_property
     def _sum(self) -> Loss:
-        return self._spa + self.lam * LPR(of=self._spa, reduction=self.reduction)
+        return self._spa + self.lam * LPR(of=self._spa, reduction=self.reduction, impl=self.impl)
 
     def __call__(self, logits: Tensor, labels: Any) -> Tensor:
         return self._sum(logits, labels)

@@ -76,7 +76,7 @@ class SPLC(Separable):
         base = self.base.at(epoch)
         if epoch >= self.start_epoch:
             return super().at(epoch)
-        return base._with(reduction=self.reduction)  # type: ignore[no-any-return]
+        return base._with(reduction=self.reduction, impl=self.impl)  # type: ignore[no-any-return]
 
     def unmargined(self) -> Separable:
         return self.base.unmargined()  # type: ignore[no-any-return]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.losses._base import Terms
 from labelset.losses._separable import softplus
-from labelset.losses._ways import WayLoss, logsumexp
+from labelset.losses._ways import WayLoss
 
 __all__ = ["TwoWay"]
 
@@ -34,6 +32,7 @@ class TwoWay(WayLoss):
     Probabilities: none. Only differences of scores count, and adding a number to all of them
     changes nothing. Calibrate held-out scores.
 
+    >>> import torch
     >>> TwoWay(way="sample")(torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 0.0]]))
     tensor(0.1269)
     """
@@ -57,9 +56,9 @@ class TwoWay(WayLoss):
         for name in ("temperature", "temperature_neg"):
             check.number(name, getattr(self, name), low=0.0, open_low=True)
 
-    def rows(self, v: Tensor, on: Tensor, off: Tensor) -> Terms:
-        t_on, t_off = self.temperature, self.temperature_neg
-        hardest_on = t_on * logsumexp(-v / t_on, on)
-        hardest_off = t_off * logsumexp(v / t_off, off)
-        some = (on > 0).any(1)
-        return softplus(hardest_off + torch.where(some, hardest_on, 0.0)), some
+    @property
+    def exponents(self) -> tuple[float, float]:
+        return -1.0 / self.temperature, 1.0 / self.temperature_neg
+
+    def value(self, on: Tensor, off: Tensor, mean: Tensor) -> Tensor:
+        return softplus(self.temperature_neg * off + self.temperature * on)

@@ -1,0 +1,74 @@
+"""Losses and their gradients on the CPU, by loops in C: one pass, no temporaries, no compiler."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labelset.kernels._formula import Formula
+from labelset.kernels._native_calls import Given, address, loops, per_label, sizes
+from labelset.kernels._native_program import Code, encoded, inputs
+from labelset.labels import Labels
+
+__all__ = ["Program", "available", "separable"]
+
+
+def available() -> bool:
+    """Whether the package was built with its C extension."""
+    return loops is not None
+
+
+class Program:
+    """A lowered formula of the scores and of numbers per label, in the form that C runs.
+
+    For a separable loss the outputs are pos, neg and their slopes; for a smooth metric yes, no
+    and their slopes.
+    """
+
+    def __init__(self, formula: Formula, outputs: Sequence[int]) -> None:
+        self.formula, self.outputs = formula, tuple(outputs)
+        self.columns = inputs(formula) - 1
+
+    @cached_property
+    def both(self) -> Code:
+        return encoded(self.formula, self.outputs)
+
+    @cached_property
+    def off(self) -> Code:
+        """neg and its slope only."""
+        return encoded(self.formula, self.outputs[1::2])
+
+    @cached_property
+    def values(self) -> Code:
+        return encoded(self.formula, self.outputs[:2])
+
+    @cached_property
+    def slopes(self) -> Code:
+        return encoded(self.formula, self.outputs[2:])
+
+
+def separable(
+    program: Program,
+    columns: Sequence[Tensor],
+    scores: Tensor,
+    labels: Tensor | Labels,
+    scale: float,
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """scale * sum of the values, how many entries are known (None: all), scale * gradient.
+
+    Scores are (rows, n) float32 or bfloat16; the gradient is of their kind.
+    """
+    given, others = Given(scores, labels), per_label(columns, program.columns)
+    entries = given.v.numel()
+    units = -(-entries // loops.UNIT)
+    gradient, sums, unknown = torch.empty_like(given.v), np.zeros(units), np.zeros(units, np.int64)
+    codes = address(program.off), address(program.both), sizes(others)
+    out = gradient.data_ptr(), scale, sums.ctypes.data, unknown.ctypes.data
+    given.run(loops.separable, units, *codes, *out)
+    value = torch.tensor(scale * math.fsum(sums))
+    return value, torch.tensor(entries - unknown.sum()) if given.may_lack else None, gradient

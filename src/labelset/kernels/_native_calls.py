@@ -1,0 +1,101 @@
+"""Tensors, labels and programs as the C loops read them, and the loops spread over threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labelset import check
+from labelset.kernels._native_program import Code
+from labelset.labels import Labels
+
+try:
+    from labelset.kernels import _native_loops as loops
+except ImportError:  # no compiler where this was installed: the eager formulas do it
+    loops = None  # type: ignore[assignment, unused-ignore]
+
+__all__ = ["Given", "address", "grid", "loops", "per_label", "sizes"]
+
+PART = 2**14  # entries of a part
+STRIP, BANDS = 2048, 16  # columns of a part; at most so many parts of rows
+SMALL = 2**16  # entries below which threads cost more than they bring
+BITS, SOFT, SPARSE = range(3)
+
+
+class Given:
+    """Scores and labels by their addresses; holds the arrays so that these stay good."""
+
+    def __init__(self, scores: Tensor, labels: Tensor | Labels) -> None:
+        if scores.dtype not in (torch.float32, torch.bfloat16):
+            raise TypeError(f"scores must be float32 or bfloat16, got {scores.dtype}")
+        if tuple(labels.shape) != tuple(scores.shape):
+            raise ValueError(
+                f"labels must have the shape of the scores, {tuple(scores.shape)}, got "
+                f"{tuple(labels.shape)}"
+            )
+        self.v, self.labels = scores.contiguous(), labels
+        self.scores = (self.v.data_ptr(), int(self.v.dtype == torch.bfloat16), *self.v.shape)
+        self.arrays = _arrays(labels)
+        self.may_lack = self.arrays[1] is not None
+        kind = SPARSE if isinstance(labels, Labels) else (SOFT if self.may_lack else BITS)
+        self.y = (kind, self.v.shape[1], *(0 if t is None else t.data_ptr() for t in self.arrays))
+
+    def run(self, work: Callable[..., bool], parts: int, *args: Any) -> None:
+        """Runs the parts of a job on as many threads as torch has; what a part does is its own."""
+
+        def some(ends: tuple[int, int]) -> bool:
+            return work(self.scores, self.y, *args, *ends)
+
+        threads = torch.get_num_threads()
+        if threads == 1 or parts < 2 or self.v.numel() < SMALL:
+            good = [some((0, parts))]
+        else:
+            cuts = np.unique(np.linspace(0, parts, 4 * threads + 1).astype(int)).tolist()
+            with ThreadPoolExecutor(threads) as pool:
+                good = list(pool.map(some, pairwise(cuts)))
+        if not all(good):
+            check.unit_interval(self.labels)  # type: ignore[arg-type]
+
+
+def _arrays(labels: Tensor | Labels) -> list[Tensor | None]:
+    """Bits, values, starts and columns: those that these labels have."""
+    if isinstance(labels, Labels):
+        parts = (labels.values, labels.indptr, labels.indices)
+        return [None, *(None if t is None else t.contiguous() for t in parts)]
+    if labels.is_floating_point():
+        return [None, labels.to(torch.float32).contiguous(), None, None]
+    if labels.dtype not in (torch.bool, torch.uint8):
+        check.unit_interval(labels)  # before it becomes too narrow to tell
+        labels = labels.to(torch.uint8)
+    return [labels.contiguous(), None, None, None]
+
+
+def address(code: Code) -> tuple[int, int]:
+    return code.steps.ctypes.data, code.constants.ctypes.data
+
+
+def per_label(columns: Sequence[Tensor], count: int) -> list[Tensor]:
+    """The first `count` of a formula's numbers per label, as C reads them."""
+    return [t.to(torch.float32).reshape(-1).contiguous() for t in columns[:count]]
+
+
+def sizes(columns: Sequence[Tensor]) -> tuple[tuple[int, int], ...]:
+    return tuple((t.data_ptr(), t.numel()) for t in columns)
+
+
+def grid(rows: int, n: int, by_row: bool, by_column: bool) -> tuple[int, int]:
+    """Rows and columns of a part of the matrix, so that its sums along either are few.
+
+    They depend on the shape alone: sums are the same whatever the number of threads.
+    """
+    if not by_column:
+        return max(1, PART // max(n, 1)), max(n, 1)
+    if n >= 4096:
+        return max(rows, 1), STRIP
+    return max(1, -(-rows // BANDS), 4 * PART // max(n, 1)), max(n, 1)

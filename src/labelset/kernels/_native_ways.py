@@ -1,0 +1,93 @@
+"""Log-sum-exps of scores on the CPU, along rows and columns in one pass, and their gradient."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from labelset.kernels._native_calls import Given, grid, loops
+from labelset.labels import Labels
+
+__all__ = ["LogSums", "log_sums", "log_sums_gradient"]
+
+
+class LogSums(NamedTuple):
+    """What a loss of one row (or column) of scores is made of, in float64, one per line."""
+
+    on: Tensor
+    """log sum y exp(a v), y how much a label is on; -inf where none is."""
+    off: Tensor
+    """log sum (1 - y) exp(b v); -inf where none is off."""
+    sum: Tensor
+    """sum y v"""
+    weight: Tensor
+    """sum y"""
+    known: Tensor
+    """How many entries are known."""
+
+
+Both = tuple[LogSums | None, LogSums | None]
+"""Of the rows and of the columns; None for those not asked for."""
+
+
+def log_sums(
+    scores: Tensor, labels: Tensor | Labels, a: float, b: float, rows: bool, columns: bool
+) -> Both:
+    """The log-sum-exps of a v over what is on and of b v over what is off."""
+    given = Given(scores, labels)
+    height, n = given.v.shape
+    tall, wide = grid(height, n, rows, columns)
+    bands, strips = -(-height // tall), -(-n // wide)
+    of_rows = np.zeros((strips, height, 7))
+    of_columns = np.zeros((bands, 7, n) if columns else (0, 7, 0), np.float32)
+    places = of_rows.ctypes.data, of_columns.ctypes.data
+    given.run(loops.ways, bands * strips, a, b, rows, columns, tall, wide, *places)
+    return (
+        _joined(of_rows.transpose(0, 2, 1), n) if rows else None,
+        _joined(of_columns, height) if columns else None,
+    )
+
+
+def _joined(parts: npt.NDArray[np.floating], entries: int) -> LogSums:
+    """From (parts, 7, lines): level and sum of on, of off, sum of y v, of y, of unknown."""
+    each = [torch.from_numpy(parts[:, k].astype(np.float64)) for k in range(7)]
+    logs = [each[k] + each[k + 1].log() for k in (0, 2)]
+    on, off = (t[0] if len(t) == 1 else t.logsumexp(0) for t in logs)
+    total, weight, unknown = (t.sum(0) for t in each[4:])
+    return LogSums(on, off, total, weight, entries - unknown)
+
+
+def log_sums_gradient(
+    scores: Tensor, labels: Tensor | Labels, a: float, b: float, sums: Both, slopes: Both
+) -> Tensor:
+    """The gradient by the scores of whatever has these slopes by the `on`, `off` and `sum` of
+    rows and columns (the rest of `slopes` is not read)."""
+    given = Given(scores, labels)
+    lines = [_lines(s, d, a, b) for s, d in zip(sums, slopes, strict=True)]
+    gradient = torch.empty_like(given.v)
+    places = [0 if t is None else t.ctypes.data for t in lines]
+    given.run(loops.back, len(given.v), a, b, *places, gradient.data_ptr())
+    return gradient
+
+
+def _lines(
+    sums: LogSums | None, slopes: LogSums | None, a: float, b: float
+) -> npt.NDArray[np.float32] | None:
+    """(5, lines) float32: factor and level of on, of off, and the slope of the sum.
+
+    slope k exp(k v - log-sum-exp) = factor exp(k v - level): the level is rounded to float32, and
+    the factor takes what that lost.
+    """
+    if sums is None or slopes is None:
+        return None
+    parts = []
+    for level, slope, k in ((sums.on, slopes.on, a), (sums.off, slopes.off, b)):
+        level = torch.where(level == -torch.inf, torch.inf, level)  # exp(... - inf) = 0
+        short = level.to(torch.float32).double()
+        lost = torch.where(level.isinf(), 0.0, short - level)
+        parts += [slope.double() * k * lost.exp(), short]
+    return np.stack([t.detach().numpy().astype(np.float32) for t in (*parts, slopes.sum)])

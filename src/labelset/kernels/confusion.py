@@ -1,0 +1,122 @@
+"""Smooth metrics by kernels: sums of soft decisions, a ratio, and the gradient back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelset.kernels import _native
+from labelset.kernels._formula import Formula
+from labelset.kernels._gradient import Result, differentiable
+from labelset.kernels._lower import lowered
+from labelset.kernels._native_confusion import soft_counts, soft_counts_gradient
+from labelset.kernels._source import compiled, source
+from labelset.kernels._trace import trace
+from labelset.labels import Labels
+
+__all__ = ["Metric", "confusion", "traced_metric"]
+
+Outputs = tuple[Formula, tuple[int, ...]]
+COLUMNS = 2  # how many numbers per label a kernel reads
+
+
+@dataclass
+class Metric:
+    """A smooth metric as formulas, with the numbers per label that they read."""
+
+    decide: Outputs
+    """yes(v), no(v) and their slopes."""
+    ratio: Outputs
+    """The loss of tp, fp, fn and tn, and its slope by each."""
+    opposite: bool
+    """Whether the slope of `no` is minus that of `yes`."""
+    columns: list[Tensor]
+    loss: Callable[..., Tensor]
+    """The loss of tp, fp, fn and tn as it is written."""
+    texts: dict[bool, tuple[str, str, str]] = field(default_factory=dict)
+
+    @cached_property
+    def program(self) -> _native.Program:
+        return _native.Program(*self.decide)
+
+    def text(self, short: bool) -> tuple[str, str, str]:
+        """Triton functions of the decision, its slopes and the ratio; `short`: 16-bit scores."""
+        if short not in self.texts:
+            formula, outputs = self.decide
+            inputs = 1 + len(self.columns)
+            halves = (lowered(formula, half) for half in (outputs[:2], outputs[2:]))
+            both = [source(*half, inputs, short) for half in halves]
+            self.texts[short] = (both[0], both[1], source(*self.ratio, 4))
+        return self.texts[short]
+
+
+def traced_metric(
+    decide: Callable[[Tensor], tuple[Tensor, Tensor]],
+    loss: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
+    width: int,
+    device: Any,
+) -> Metric | None:
+    """The formulas of a metric; None where they need learnt or too many numbers per label."""
+    f, (yes, no), columns = trace(lambda v: decide(v), 1, width, device)
+    if any(t.requires_grad for t in columns) or len(columns) > COLUMNS:
+        return None
+    v = f.input(0)
+    slopes = f.slope(yes, v), f.slope(no, v)
+    r, (value,), _ = trace(lambda tp, fp, fn, tn: (loss(tp, fp, fn, tn),), 4)
+    ratio = lowered(r, (value, *(r.slope(value, r.input(k)) for k in range(4))))
+    opposite = f.neg(slopes[0]) == slopes[1]
+    return Metric(lowered(f, (yes, no, *slopes)), ratio, opposite, columns, loss)
+
+
+def confusion(
+    metric: Metric,
+    impl: str,
+    scores: Tensor,
+    labels: Tensor | Labels,
+    average: str,
+    mean: bool,
+    eager: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """The mean over groups of which something is known, or the sum."""
+    kernel = _by_triton if impl == "triton" else _by_native
+    return differentiable(scores, lambda v: kernel(metric, v, labels, average, mean), eager)
+
+
+def _by_native(
+    metric: Metric, v: Tensor, labels: Tensor | Labels, average: str, mean: bool
+) -> Result:
+    """Sums and gradient in C, and between them the few ratios in float64 by torch."""
+    by_row, micro = average in ("samples", "micro"), average == "micro"
+    given = metric.program, metric.columns, v, labels, by_row
+    sums, on, known = soft_counts(*given)
+    if micro:
+        sums, known = sums.sum(1, keepdim=True), known.sum(0, keepdim=True)
+    weights = on if average == "weighted" else (known > 0).double()
+    with torch.enable_grad():
+        sums = sums.requires_grad_()
+        total = torch.where(weights > 0, metric.loss(*sums) * weights, 0.0).sum()
+        if mean:
+            total = total / weights.sum().clamp(min=torch.finfo(torch.float32).tiny)
+        (slopes,) = torch.autograd.grad(total, sums)
+    return total.detach().float(), soft_counts_gradient(*given, slopes), None
+
+
+def _by_triton(
+    metric: Metric, v: Tensor, labels: Tensor | Labels, average: str, mean: bool
+) -> Result:
+    from labelset.kernels._confusion_launch import value_and_gradient
+
+    decide, slopes, ratio = (compiled(text) for text in metric.text(v.element_size() == 2))
+    value, gradient, known = value_and_gradient(
+        (decide, slopes, ratio), metric.opposite, metric.columns, v, labels, average, mean
+    )
+    if known is None or not mean:
+        return value, gradient, None
+    groups = v.shape[0 if average == "samples" else 1]
+    share = groups / known.clamp(min=1)  # the mean is over what is known
+    return value * share, gradient, share

@@ -1,0 +1,97 @@
+"""Separable losses by kernels: one pass for the value and the gradient of every entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from torch import Tensor
+
+from labelset.kernels import _native
+from labelset.kernels._formula import Formula
+from labelset.kernels._gradient import Result, differentiable
+from labelset.kernels._lower import lowered
+from labelset.kernels._source import compiled, source
+from labelset.kernels._trace import trace
+from labelset.labels import Labels
+
+__all__ = ["Pair", "separable", "traced_pair"]
+
+Side = Callable[[Tensor], Tensor]
+COLUMNS = 2  # how many numbers per label a kernel reads
+
+
+@dataclass
+class Pair:
+    """A separable loss as formulas, with the numbers per label that they read.
+
+    For hard labels: the value and slope of (v, on). For soft ones: pos(v), neg(v), their slopes.
+    """
+
+    hard: tuple[Formula, tuple[int, ...]]
+    soft: tuple[Formula, tuple[int, ...]]
+    columns: list[Tensor]
+    texts: dict[tuple[bool, bool], str] = field(default_factory=dict)
+
+    def text(self, soft: bool, short: bool) -> str:
+        """The Triton function of one of the two, for 16-bit scores if `short`."""
+        if (soft, short) not in self.texts:
+            formula, outputs = self.soft if soft else self.hard
+            inputs = (1 if soft else 2) + len(self.columns)
+            self.texts[soft, short] = source(formula, outputs, inputs, short)
+        return self.texts[soft, short]
+
+    def function(self, soft: bool, short: bool) -> Any:
+        """That function itself."""
+        return compiled(self.text(soft, short))
+
+    @cached_property
+    def program(self) -> _native.Program:
+        return _native.Program(*self.soft)
+
+
+def traced_pair(pos: Side, neg: Side, width: int, device: Any) -> Pair | None:
+    """The formulas of two sides; None where they need learnt or too many numbers per label."""
+    sides, (on, off), columns = trace(lambda v: (pos(v), neg(v)), 1, width, device)
+    if any(t.requires_grad for t in columns) or len(columns) > COLUMNS:
+        return None
+    v = sides.input(0)
+    soft = lowered(sides, (on, off, sides.slope(on, v), sides.slope(off, v)))
+    chosen, (on, off), _ = trace(lambda v, y: (pos(v), neg(v)), 2, width, device)
+    value = chosen.where(chosen.input(1), on, off)
+    hard = lowered(chosen, (value, chosen.slope(value, chosen.input(0))))
+    return Pair(hard, soft, columns)
+
+
+def separable(
+    pair: Pair,
+    impl: str,
+    scores: Tensor,
+    labels: Tensor | Labels,
+    mean: bool,
+    eager: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """The mean over known entries, or the sum, of a separable loss."""
+    kernel = _by_triton if impl == "triton" else _by_native
+    return differentiable(scores, lambda v: kernel(pair, v, labels, mean), eager)
+
+
+def _by_native(pair: Pair, v: Tensor, labels: Any, mean: bool) -> Result:
+    entries = v.numel()
+    scale = 1.0 / entries if mean else 1.0
+    value, known, gradient = _native.separable(pair.program, pair.columns, v, labels, scale)
+    if known is None or not mean:
+        return value, gradient, None
+    share = entries / known.clamp(min=1)  # the mean is over what is known
+    return value * share, gradient, share
+
+
+def _by_triton(pair: Pair, v: Tensor, labels: Any, mean: bool) -> Result:
+    from labelset.kernels._entries import value_and_gradient
+
+    values = labels.values if isinstance(labels, Labels) else labels
+    soft = values is not None and values.is_floating_point()
+    function = pair.function(soft, v.element_size() == 2)
+    return value_and_gradient(function, pair.columns, v, labels, mean)

@@ -1,0 +1,96 @@
+"""Compiles kernels for a GPU that need not be there: `python compile_for_gpu.py confusion ways`.
+
+A program of its own, because Triton either compiles or interprets, and these tests interpret.
+"""
+
+import sys
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+import labelset as ls
+from labelset.kernels import _ways_back, _ways_finish, _ways_sums
+from labelset.kernels._confusion_tiles import confusion_tiles
+from labelset.kernels._source import compiled
+
+POINTERS = {"stored": "*i32", "soft": "*fp32", "scale": "fp32", "a": "fp32", "b": "fp32"}
+INTEGERS = (
+    "rows",
+    "n",
+    "tiles",
+    "groups",
+    "parts",
+    "chunks",
+    "row_programs",
+    "programs",
+    "blocks",
+    "steps",
+)
+TARGETS = {"bits": "*u8", "hard": "*i64", "soft": "*fp32", "stored": "*i64"}
+
+
+def build(kernel, dtype, kind, **constants):
+    def kind_of(name):
+        if name in constants:
+            return "constexpr"
+        if name in ("scores", "gradient", "column0", "column1"):
+            return f"*{dtype}"
+        if name == "target":
+            return TARGETS[kind]
+        return "i32" if name in INTEGERS else POINTERS.get(name, "*fp32")
+
+    names = kernel.arg_names
+    source = ASTSource(
+        kernel,
+        {name: kind_of(name) for name in names},
+        {(names.index(name),): value for name, value in constants.items()},
+        {
+            (names.index(name),): [["tt.divisibility", 16]]
+            for name in ("scores", "n")
+            if name in names
+        },
+    )
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+
+
+def confusion():
+    for i, (kind, average) in enumerate(
+        [("bits", "macro"), ("soft", "samples"), ("stored", "weighted"), ("hard", "micro")]
+    ):
+        metric = ls.losses.build("sigmoid-f1")._metric(7, torch.device("cpu"))
+        soft, dtype = kind == "soft", ("fp32", "bf16")[i % 2]
+        decide, slopes, ratio = (compiled(text) for text in metric.text(dtype == "bf16"))
+        for phase in ("count", "apply") if average == "micro" else ("whole",):
+            build(
+                confusion_tiles, dtype, kind,
+                decide=decide, slopes=slopes, ratio=ratio, KIND=kind, SOFT=soft, EVEN=i == 0,
+                COLUMNS=0, STRIDE0=0, STRIDE1=0, AXIS=int(average == "samples"),
+                MICRO=average == "micro", WEIGHT="known" if soft else "on" if i == 2 else "one",
+                OPPOSITE=True, PHASE=phase, HEIGHT=4, WIDTH=128, UNROLL=2,
+            )  # fmt: skip
+
+
+def ways():
+    cases = [
+        ("two-way", "bits", True),
+        ("softmax", "soft", True),
+        ("multi-similarity", "stored", False),
+    ]
+    for i, (name, kind, both) in enumerate(cases):
+        traced, dtype = ls.losses.build(name)._traced, ("fp32", "bf16")[i % 2]
+        sides = {"BY_ROW": True, "BY_COLUMN": both, "MEAN": traced.reads_mean}
+        labels = {"KIND": kind, "SOFT": kind == "soft", "EVEN": i == 0}
+        tiles = {"SHORT": dtype == "bf16", "HEIGHT": 4, "WIDTH": 128, "UNROLL": 2}
+        build(_ways_sums.log_sums, dtype, kind, AXIS=int(not both), **labels, **tiles, **sides)
+        build(_ways_back.back, dtype, kind, REDUCE=True, **labels, **tiles, **sides)
+        build(
+            _ways_finish.finish, dtype, kind, value=compiled(traced.text), NEEDS_ON=traced.needs_on,
+            ROWS=8, ROW_PARTS=128, COLUMNS=256, COLUMN_PARTS=4, **sides,
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        {"confusion": confusion, "ways": ways}[name]()

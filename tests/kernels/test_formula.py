@@ -1,0 +1,163 @@
+"""Formulas: traced from torch, differentiated, lowered, played back in float64."""
+
+import math
+
+import pytest
+import torch
+
+from labelset import losses
+from labelset.kernels._formula import Formula
+from labelset.kernels._lower import lowered
+from labelset.kernels._source import source
+from labelset.kernels._trace import NotTraceable, trace
+
+WIDE = torch.linspace(-40, 40, 1601, dtype=torch.float64)
+PLAYED = {
+    "neg": lambda x: -x,
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "reciprocal": lambda x: 1 / x,
+    "exp": torch.exp,
+    "log": torch.log,
+    "log1p": torch.log1p,
+    "log1p_unit": torch.log1p,
+    "sqrt": torch.sqrt,
+    "tanh": torch.tanh,
+    "abs": torch.abs,
+    "decay": lambda x: (-x.abs()).exp(),
+    "unit": lambda e: 1 / (1 + e),
+    "where": torch.where,
+    "min": torch.minimum,
+    "max": torch.maximum,
+    **{name: getattr(torch, name) for name in ("gt", "ge", "lt", "le", "eq")},
+}
+
+
+def play(formula, outputs, *inputs):
+    """What a lowered formula gives, step by step in torch."""
+    values = []
+    for op, args, value in formula.steps:
+        if op == "input":
+            values.append(inputs[int(value)])
+        elif op == "constant":
+            values.append(torch.tensor(value, dtype=torch.float64))
+        elif op == "power":
+            values.append(values[args[0]] ** value)
+        else:
+            values.append(PLAYED[op](*(values[arg] for arg in args)))
+    return [values[y].expand(inputs[0].shape) for y in outputs]
+
+
+def separable_examples():
+    for name in losses.names():
+        cls = losses.catalog.classes[name]
+        for example in cls.examples:
+            loss = losses.build(name, **example)
+            if isinstance(loss, losses.Separable):
+                yield pytest.param(loss.given(7), id=f"{name} {example}")
+
+
+@pytest.mark.parametrize("loss", list(separable_examples()))
+def test_both_sides_and_their_slopes_are_those_of_autograd(loss):
+    formula, (on, off), _ = trace(lambda v: (loss.pos(v), loss.neg(v)), 1)
+    v = formula.input(0)
+    outputs = (on, off, formula.slope(on, v), formula.slope(off, v))
+    got = play(*lowered(formula, outputs), WIDE)
+    for side, value, slope in ((loss.pos, got[0], got[2]), (loss.neg, got[1], got[3])):
+        v = WIDE.clone().requires_grad_()
+        want = side(v[None])[0]
+        (want_slope,) = torch.autograd.grad(want.sum(), v)
+        torch.testing.assert_close(value, want.detach(), rtol=1e-12, atol=1e-13)
+        torch.testing.assert_close(slope, want_slope, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("loss", list(separable_examples()))
+def test_the_choice_of_a_side_gives_that_side(loss):
+    formula, (on, off), _ = trace(lambda v, y: (loss.pos(v), loss.neg(v)), 2)
+    value = formula.where(formula.input(1), on, off)
+    slope = formula.slope(value, formula.input(0))
+    truth = torch.arange(len(WIDE)) % 3 == 0
+    got, got_slope = play(*lowered(formula, (value, slope)), WIDE, truth)
+    v = WIDE.clone().requires_grad_()
+    want = torch.where(truth, loss.pos(v[None])[0], loss.neg(v[None])[0])
+    (want_slope,) = torch.autograd.grad(want.sum(), v)
+    torch.testing.assert_close(got, want.detach(), rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(got_slope, want_slope, rtol=1e-9, atol=1e-13)
+
+
+def count(name, op):
+    loss = losses.build(name)
+    formula, (on, off), _ = trace(lambda v, y: (loss.pos(v), loss.neg(v)), 2)
+    value = formula.where(formula.input(1), on, off)
+    low, _ = lowered(formula, (value, formula.slope(value, formula.input(0))))
+    return sum(step.op == op for step in low.steps)
+
+
+@pytest.mark.parametrize("name", ["bce", "wan", "focal", "focal-margin", "spa", "splc"])
+def test_two_sides_that_are_one_function_are_computed_once(name):
+    assert count(name, "decay") == 1
+    assert count(name, "log1p_unit") == 1
+
+
+def test_signs_go_outwards_so_that_equal_things_are_seen():
+    f = Formula()
+    v, one = f.input(0), f.constant(1.0)
+    assert f.sub(one, v) == f.neg(f.sub(v, one))
+    assert f.mul(f.neg(v), f.neg(v)) == f.mul(v, v)
+    assert f.add(v, v) == f.mul(f.constant(2.0), v)
+    assert f.mul(f.constant(2.0), f.mul(f.constant(3.0), v)) == f.mul(f.constant(6.0), v)
+    assert f.exp(f.mul(f.constant(2.0), f.put("logsigmoid", v))) == f.power(f.put("sigmoid", v), 2)
+    assert f.compare("gt", f.put("sigmoid", v), f.constant(0.5)) == f.put("gt", v, f.constant(0.0))
+
+
+def test_what_is_detached_has_no_slope():
+    formula, (y,), _ = trace(lambda v: (v.detach() * v.exp(),), 1)
+    (got,) = play(*lowered(formula, (formula.slope(y, formula.input(0)),)), WIDE[:100])
+    torch.testing.assert_close(got, WIDE[:100] * WIDE[:100].exp())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda v: v.clamp(-1.5, 2.0) ** 3,
+        lambda v: torch.logaddexp(v, 2 * v + 1),
+        lambda v: torch.nn.functional.softplus(v, beta=2.0),
+        lambda v: torch.relu(v) - torch.maximum(v, v * 0.5),
+        lambda v: (v.square() + 1).sqrt() * v.tanh(),
+        lambda v: (v.abs() + 0.5) ** 0.3,
+        lambda v: 1 / (v.square() + 2) + torch.reciprocal(v.square() + 1),
+    ],
+)
+def test_operations_a_user_may_write(function):
+    formula, (y,), _ = trace(lambda v: (function(v),), 1)
+    v = torch.linspace(-8, 8, 333, dtype=torch.float64).requires_grad_()
+    got, slope = play(*lowered(formula, (y, formula.slope(y, formula.input(0)))), v.detach())
+    want = function(v)
+    (want_slope,) = torch.autograd.grad(want.sum(), v)
+    torch.testing.assert_close(got, want.detach())
+    torch.testing.assert_close(slope, want_slope)
+
+
+def test_what_has_no_formula_is_refused():
+    with pytest.raises(NotTraceable, match="cumsum"):
+        trace(lambda v: (v.cumsum(1),), 1)
+
+
+def test_numbers_per_label_become_inputs():
+    weight = torch.rand(5)
+    formula, (y,), columns = trace(lambda v: (weight * v,), 1, width=5)
+    assert columns[0] is weight
+    (got,) = play(*lowered(formula, (y,)), torch.ones(5), weight)
+    torch.testing.assert_close(got, weight)
+
+
+def test_a_constant_result_is_a_block():
+    formula, (y,), _ = trace(lambda v: (torch.zeros_like(v),), 1)
+    assert "tl.full(x0.shape" in source(*lowered(formula, (y,)), 1)
+
+
+def test_a_bound_on_a_sigmoid_is_a_bound_on_its_argument():
+    f = Formula()
+    place = f.compare("gt", f.put("sigmoid", f.input(0)), f.constant(0.6))
+    assert f.known(f.steps[place].args[1]) == pytest.approx(math.log(1.5))

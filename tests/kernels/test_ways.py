@@ -1,0 +1,192 @@
+"""Way losses by Triton's kernels against the eager formula in float64."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import labelset as ls
+
+CASES = [
+    pytest.param(name, example, id=f"{name}-{i}")
+    for name in ("two-way", "softmax", "multi-similarity")
+    for i, example in enumerate(ls.losses.catalog.get(name).examples)
+    if example.get("way") != "joint"
+]
+WAYS = ("sample", "class", "both")
+# sums that overflow are thrown away: those of huge scores are taken again, with care
+pytestmark = pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+
+
+def drawn(rows, n, seed=0, size=2.0):
+    """Scores, and hard labels with a row and a column of none, and a column of all."""
+    g = torch.Generator().manual_seed(seed)
+    v = size * torch.randn(rows, n, generator=g)
+    y = torch.rand(rows, n, generator=g) < 0.3
+    y[rows // 2], y[:, n // 2], y[:, -1] = False, False, True
+    return v, y
+
+
+def softened(y, seed=1):
+    """Soft and unknown labels, nothing known of the first column and of the last row."""
+    g = torch.Generator().manual_seed(seed)
+    soft = torch.where(torch.rand(y.shape, generator=g) < 0.3, torch.rand(y.shape, generator=g), y)
+    soft[torch.rand(y.shape, generator=g) < 0.1] = torch.nan
+    soft[:, 0], soft[-1] = torch.nan, torch.nan
+    return soft
+
+
+def kinds(y):
+    soft = softened(y)
+    return {
+        "bool": y,
+        "uint8": y.to(torch.uint8),
+        "float": y.float(),
+        "soft": soft,
+        "labels": ls.Labels.from_dense(y),
+        "soft labels": ls.Labels.from_dense(soft),
+    }
+
+
+def gradient(loss, v, labels, upstream=1.0):
+    leaf = v.clone().requires_grad_()
+    value = loss(leaf, labels)
+    (upstream * value).backward()
+    return value.detach().double(), leaf.grad.double()
+
+
+def agrees(name, v, labels, upstream=1.0, **settings):
+    """No further from float64 than eager in float32 is, give or take rounding."""
+    kernel = ls.losses.build(name, impl="triton", **settings)
+    eager = ls.losses.build(name, impl="eager", **settings)
+    found, plain = (
+        gradient(kernel, v, labels, upstream),
+        gradient(eager, v.float(), labels, upstream),
+    )
+    truth = gradient(eager, v.double(), labels, upstream)
+    for mine, theirs, right in zip(found, plain, truth, strict=True):
+        scale = right.abs().max()
+        allowed = 4 * (theirs - right).abs().max() + 2e-6 * scale + 1e-7
+        assert (mine - right).abs().max() <= allowed
+
+
+@pytest.mark.parametrize(("name", "example"), CASES)
+def test_every_example_is_as_exact_as_eager(name, example):
+    v, y = drawn(19, 23)
+    for labels in (y, softened(y)):
+        agrees(name, v, labels, upstream=3.0, **example)
+
+
+@pytest.mark.parametrize("kind", ["bool", "uint8", "float", "soft", "labels", "soft labels"])
+@pytest.mark.parametrize("way", WAYS)
+def test_every_kind_of_labels_and_way(kind, way):
+    v, y = drawn(19, 23)
+    for name, reduction in (("two-way", "mean"), ("softmax", "sum"), ("multi-similarity", "mean")):
+        agrees(name, v, kinds(y)[kind], way=way, reduction=reduction)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (41, 401)])
+def test_odd_shapes(shape):
+    v, y = drawn(*shape)
+    agrees("two-way", v, y)
+    agrees("softmax", v, y, way="both")
+
+
+@pytest.mark.parametrize(("shape", "way"), [((600, 5), "both"), ((3, 600), "sample")])
+def test_groups_that_several_programs_share(shape, way):
+    v, y = drawn(*shape)
+    agrees("two-way", v, y, way=way)
+    agrees("softmax", v, ls.Labels.from_dense(softened(y)), way=way)
+
+
+@pytest.mark.parametrize("name", ["two-way", "softmax", "multi-similarity"])
+def test_huge_scores(name):
+    for size in (50.0, 1e4):
+        v, y = drawn(19, 23, size=size)
+        for way in WAYS:
+            agrees(name, v, y, way=way)
+        agrees(name, v, softened(y), way="both")
+
+
+def test_one_huge_score_among_small_ones():
+    v, y = drawn(41, 70)
+    v[3, 60], v[30, 2] = -1e4, 1e4
+    agrees("two-way", v, y)
+    agrees("softmax", v, ls.Labels.from_dense(softened(y)), way="both")
+
+
+def test_faintly_soft_labels():
+    v, y = drawn(19, 23, size=8.0)
+    agrees("two-way", v, torch.where(y, 1e-30, 0.0))
+
+
+@pytest.mark.parametrize("name", ["two-way", "softmax", "multi-similarity"])
+@pytest.mark.parametrize("way", WAYS)
+def test_no_label_on_and_nothing_known(name, way):
+    v, y = drawn(5, 7)
+    agrees(name, v, torch.zeros_like(y), way=way)
+    agrees(name, v, torch.ones_like(y), way=way)
+    kernel = ls.losses.build(name, impl="triton", way=way)
+    value, slope = gradient(kernel, v, torch.full((5, 7), torch.nan))
+    assert value == 0
+    assert (slope == 0).all()
+
+
+def test_unknown_scores_are_inert():
+    v, y = drawn(19, 23)
+    soft = softened(y)
+    spoiled = torch.where(soft.isnan(), torch.nan, v)
+    kernel = ls.losses.build("two-way", impl="triton")
+    assert all(map(torch.equal, gradient(kernel, spoiled, soft), gradient(kernel, v, soft)))
+
+
+def test_a_score_that_is_not_a_number_is_not_hidden():
+    v, y = drawn(19, 23)
+    v[4, 5] = torch.nan
+    assert ls.losses.build("two-way", impl="triton")(v, y).isnan()
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_labels_beyond_0_and_1_are_not_hidden(size):
+    v, y = drawn(19, 23, size=size)
+    kernel = ls.losses.build("two-way", impl="triton")
+    for wrong in (y.to(torch.uint8), y.float()):
+        wrong[4, 5] = 2
+        assert kernel(v, wrong).isnan()
+
+
+def test_scores_that_are_not_contiguous():
+    v, y = drawn(23, 19)
+    agrees("two-way", v.T, y.T)
+    agrees("softmax", v[:, ::2], y[:, ::2])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_reduced_precision(way):
+    v, y = drawn(19, 23)
+    v = v.bfloat16()
+    value, slope = gradient(ls.losses.build("two-way", impl="triton", way=way), v, y)
+    truth = gradient(ls.losses.build("two-way", impl="eager", way=way), v.double(), y)
+    assert value == pytest.approx(truth[0].item(), rel=1e-4)
+    assert (slope - truth[1]).abs().max() <= 2e-2 * truth[1].abs().max()
+
+
+def test_joint_has_no_kernel_and_is_computed_all_the_same():
+    v, y = drawn(5, 7)
+    with pytest.raises(RuntimeError, match="has no kernel"):
+        ls.losses.build("two-way", impl="triton", way="joint")(v, y)
+    joint = [ls.losses.build("two-way", impl=i, way="joint")(v, y) for i in ("auto", "eager")]
+    assert joint[0] == joint[1]
+
+
+@pytest.mark.parametrize("kernels", ["confusion", "ways"])
+def test_the_kernels_compile_for_a_gpu(kernels, tmp_path):
+    script = Path(__file__).with_name("compile_for_gpu.py")
+    there = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, str(script), kernels], env=there, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
