@@ -2,6 +2,7 @@
 
 from labelset import calibrate, data, decide, heads, losses, metrics, retrieve
 from labelset.labels import Labels
+from labelset.linear import linear_loss, linear_sgd_step
 from labelset.losses import NoLink
 from labelset.proofs import verify
 
@@ -12,6 +13,8 @@ __all__ = [
     "data",
     "decide",
     "heads",
+    "linear_loss",
+    "linear_sgd_step",
     "losses",
     "metrics",
     "retrieve",

@@ -1,0 +1,124 @@
+"""Gradients of features, weight and bias, gathered from the slopes of block after block."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["Gradients", "Step"]
+
+
+class Step(NamedTuple):
+    """One step of SGD: w = shrink w - rate gradient."""
+
+    rate: float
+    shrink: float
+    seed: int
+
+
+class Gradients:
+    """Those that are wanted; with a step, weight and bias are moved instead.
+
+    Slopes are of the sum of the values: they are multiplied by `scale`, and by `share` where
+    some entries are unknown. Both go into products that are made anyway.
+    """
+
+    def __init__(
+        self,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        wanted: tuple[bool, ...],
+        scale: float,
+        share: Tensor | None,
+        step: Step | None,
+    ) -> None:
+        self.held = weight, bias
+        self.scale, self.share, self.step = scale, share, step
+        wide = torch.float64 if features.dtype == torch.float64 else torch.float32
+        self.dtype = features.dtype
+        self.features = torch.zeros_like(features, dtype=wide) if wanted[0] else None
+        self.weight = torch.empty_like(weight) if wanted[1] else None
+        self.bias = torch.empty_like(bias) if bias is not None and wanted[2] else None
+
+    def add(self, slope: Tensor, x: Tensor, w: Tensor, first: int, last: int) -> None:
+        """The slopes of one block of labels, whose weights are `w`."""
+        shared = x if self.share is None else (x * self.share).to(x.dtype)
+        if self.features is not None:
+            add_product_(self.features, slope, w)
+        if self.weight is not None:
+            self._product(self.weight[first:last], slope, shared)
+        if self.bias is not None:
+            self.bias[first:last] = self._summed(slope)
+        if self.step is not None:
+            self._move(self.step, slope, shared, first, last)
+
+    def result(self) -> tuple[Tensor | None, ...]:
+        """The gradients of features, weight and bias."""
+        x = self.features
+        if x is not None:
+            x = (x * self.scale if self.share is None else x * (self.share * self.scale)).to(
+                self.dtype
+            )
+        return x, self.weight, self.bias
+
+    def _product(self, out: Tensor, slope: Tensor, x: Tensor) -> None:
+        if out.dtype == slope.dtype:
+            torch.addmm(out, slope.T, x, beta=0, alpha=self.scale, out=out)
+        else:
+            out.copy_(wide_product(slope.T, x)).mul_(self.scale)
+
+    def _summed(self, slope: Tensor) -> Tensor:
+        total = slope.sum(0) * self.scale
+        return total if self.share is None else total * self.share
+
+    def _move(self, step: Step, slope: Tensor, x: Tensor, first: int, last: int) -> None:
+        weight, bias = self.held
+        slopes = wide_product(slope.T, x)
+        descend_(weight[first:last], slopes, self.scale, step, first * weight.shape[1])
+        if bias is not None:
+            bias[first:last] -= (step.rate * self._summed(slope)).to(bias.dtype)
+
+
+def add_product_(total: Tensor, slope: Tensor, w: Tensor) -> None:
+    """total += slope @ w, in the dtype of the total."""
+    if total.dtype == slope.dtype:
+        total.addmm_(slope, w)
+    elif slope.device.type == "cuda" and hasattr(torch.ops.aten.addmm, "dtype_out"):
+        torch.addmm(total, slope, w, out_dtype=total.dtype, out=total)
+    else:
+        total += slope @ w
+
+
+def wide_product(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b, not rounded to 16 bits where the device can leave that out."""
+    if a.device.type == "cuda" and a.element_size() == 2 and hasattr(torch.ops.aten.mm, "dtype"):
+        return torch.mm(a, b, out_dtype=torch.float32)
+    return a @ b
+
+
+def descend_(weight: Tensor, slopes: Tensor, scale: float, step: Step, first: int) -> None:
+    """One step; bfloat16 weights are rounded up or down at random.
+
+    `first` is the place of the first of these numbers among all weights.
+    """
+    rate = step.rate * scale
+    if weight.device.type == "cuda" and weight.dtype == torch.bfloat16:
+        from labelset.kernels._sgd import sgd_
+
+        sgd_(weight, slopes, rate, step.shrink, step.seed, first)
+        return
+    new = weight.to(slopes.dtype) if weight.dtype != torch.bfloat16 else weight.float()
+    new = new * step.shrink - rate * slopes
+    weight.copy_(rounded(new, step.seed + first) if weight.dtype == torch.bfloat16 else new)
+
+
+def rounded(values: Tensor, seed: int) -> Tensor:
+    """float32 numbers whose last 16 bits are rounded away, up or down at random."""
+    generator = torch.Generator(values.device).manual_seed(seed)
+    noise = torch.randint(
+        0, 1 << 16, values.shape, generator=generator, dtype=torch.int32, device=values.device
+    )
+    return ((values.contiguous().view(torch.int32) + noise) & -65536).view(torch.float32)

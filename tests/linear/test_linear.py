@@ -1,0 +1,201 @@
+"""The loss of a linear head, block by block: equal to the plain call in value and gradients."""
+
+import pytest
+import torch
+from torch.nn.functional import linear
+
+import labelset as ls
+from labelset.linear import _entries
+
+ROWS, N, WIDTH = 17, 900, 12
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Several blocks, the last one smaller, also at the sizes of a test."""
+    monkeypatch.setitem(_entries.BYTES, "cpu", ROWS * 4 * 250)
+
+
+def draw(dtype=torch.float32, unknown=0.0, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    x, w = torch.randn(ROWS, WIDTH, generator=g), torch.randn(N, WIDTH, generator=g) / 3
+    b, y = torch.randn(N, generator=g) / 5, (torch.rand(ROWS, N, generator=g) < 0.02).float()
+    y = torch.where(torch.rand(ROWS, N, generator=g) < unknown, torch.nan, y)
+    return [t.to(dtype) for t in (x, w, b)], y
+
+
+def plain(loss, parts, y, upstream=1.0):
+    parts = [t.double().requires_grad_() for t in parts]
+    value = loss.eager(linear(*parts), y)
+    (upstream * value).backward()
+    return value.detach(), [t.grad for t in parts]
+
+
+def close(got, want, tolerance=2e-6):
+    assert (got - want).abs().max() <= tolerance * want.abs().max() + 1e-12
+
+
+@pytest.mark.parametrize("impl", ["eager", "auto", "triton"])
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        ("bce", {}),
+        ("bce", {"pos_weight": torch.linspace(0.5, 2, N)}),
+        ("asl", {}),
+        ("wan", {}),
+        ("splc", {"base": "hill"}),
+        ("spa", {"reduction": "sum"}),
+    ],
+)
+def test_equal_to_the_plain_call(name, example, impl):
+    loss = ls.losses.build(name, **example)
+    for unknown in (0.0, 0.1):
+        parts, y = draw(unknown=unknown)
+        for labels in (y, ls.Labels.from_dense(y), *([] if unknown else [y.bool()])):
+            given = [t.clone().requires_grad_() for t in parts]
+            value = ls.linear_loss(given[0], given[1], labels, loss, bias=given[2], impl=impl)
+            (3 * value).backward()
+            want, gradients = plain(loss, parts, labels, upstream=3.0)
+            close(value.detach(), want)
+            for t, gradient in zip(given, gradients, strict=True):
+                close(t.grad, gradient)
+
+
+def test_float64_to_rounding():
+    parts, y = draw(torch.float64)
+    given = [t.clone().requires_grad_() for t in parts]
+    value = ls.linear_loss(given[0], given[1], y, "focal", bias=given[2])
+    value.backward()
+    want, gradients = plain(ls.losses.build("focal"), parts, y)
+    torch.testing.assert_close(value.detach(), want, rtol=1e-12, atol=0)
+    for t, gradient in zip(given, gradients, strict=True):
+        torch.testing.assert_close(t.grad, gradient, rtol=1e-10, atol=1e-15)
+
+
+def test_only_what_is_wanted_is_worked_out():
+    (x, w, _), y = draw()
+    w.requires_grad_()
+    ls.linear_loss(x, w, y, "bce").backward()
+    assert x.grad is None
+    assert w.grad is not None
+    with torch.no_grad():
+        assert not ls.linear_loss(x, w, y, "bce").requires_grad
+
+
+def test_bfloat16_and_autocast():
+    parts, y = draw()
+    want, gradients = plain(ls.losses.build("asl"), [t.bfloat16() for t in parts], y)
+    given = [t.bfloat16().requires_grad_() for t in parts]
+    ls.linear_loss(given[0], given[1], y, "asl", bias=given[2]).backward()
+    masters = [t.clone().requires_grad_() for t in parts]
+    with torch.autocast("cpu", torch.bfloat16):
+        value = ls.linear_loss(masters[0], masters[1], y, "asl", bias=masters[2])
+    value.backward()
+    assert abs(value - want) < 0.01 * want
+    for sixteen, master, gradient in zip(given, masters, gradients, strict=True):
+        assert (sixteen.dtype, master.grad.dtype) == (torch.bfloat16, torch.float32)
+        for got in (sixteen.grad, master.grad):
+            assert (got - gradient).norm() < 0.02 * gradient.norm()
+
+
+def test_second_backward_and_second_derivative():
+    (x, w, _), y = draw()
+    x, w = x.requires_grad_(), w.requires_grad_()
+    value = ls.linear_loss(x, w, y, "focal")
+    first = torch.autograd.grad(value, (x, w), retain_graph=True)
+    again = torch.autograd.grad(value, (x, w))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    curved = []
+    for f in (lambda: ls.linear_loss(x, w, y, "focal"), lambda: plain_focal(x, w, y)):
+        (slope,) = torch.autograd.grad(f(), x, create_graph=True)
+        curved.append(torch.autograd.grad(slope.square().sum(), w)[0])
+    torch.testing.assert_close(*curved)
+
+
+def plain_focal(x, w, y):
+    return ls.losses.build("focal").eager(x @ w.T, y)
+
+
+def test_a_step_is_the_step_of_sgd():
+    (x, w, b), y = draw()
+    moved = [w.clone(), b.clone()]
+    x = x.requires_grad_()
+    value = ls.linear_sgd_step(x, moved[0], y, "bce", lr=50.0, bias=moved[1], weight_decay=1e-3)
+    value.backward()
+    want, gradients = plain(ls.losses.build("bce"), [x.detach(), w, b], y)
+    close(value.detach(), want)
+    close(x.grad, gradients[0])
+    close(moved[0], w - 50.0 * (gradients[1] + 1e-3 * w))
+    close(moved[1], b - 50.0 * gradients[2])
+
+
+def test_bfloat16_steps_too_small_to_see_are_made_on_average():
+    (x, w, _), y = draw()
+    w, x = w.bfloat16(), x.bfloat16()
+    _, (_, gradient, _) = plain(ls.losses.build("bce"), [x, w, torch.zeros(N)], y)
+    rate = 1e-4 * float(w.float().abs().mean() / gradient.abs().mean())  # far below 8 bits
+    moved, steps = w.clone(), 200
+    for seed in range(steps):
+        ls.linear_sgd_step(x, moved, y, "bce", lr=rate, seed=seed)
+    drift = (moved.float() - w.float()).flatten().double()
+    wanted = -steps * rate * gradient.flatten()
+    slope = float(drift @ wanted / (wanted @ wanted))
+    assert 0.9 < slope < 1.1  # rounding to nearest would leave 0
+    assert not torch.equal(moved, w)
+
+
+def test_a_step_is_repeated_by_its_seed():
+    (x, w, _), y = draw()
+    results = []
+    for seed in (1, 1, 2):
+        moved = w.bfloat16()
+        ls.linear_sgd_step(x.bfloat16(), moved, y, "bce", lr=1.0, seed=seed)
+        results.append(moved)
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+
+
+def test_no_rows_and_no_labels():
+    value = ls.linear_loss(torch.zeros(0, 3), torch.zeros(4, 3), torch.zeros(0, 4), "bce")
+    assert value == 0
+    value = ls.linear_loss(torch.zeros(2, 3), torch.zeros(0, 3), torch.zeros(2, 0), "bce")
+    assert value == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": torch.zeros(2, 4)}, "columns"),
+        ({"weight": torch.zeros(5)}, "2-D"),
+        ({"features": [[1.0]]}, "2-D"),
+        ({"bias": torch.zeros(4)}, "bias must have shape"),
+        ({"labels": torch.zeros(2, 4)}, "labels must have the shape"),
+        ({"labels": torch.full((2, 5), 7)}, r"\[0, 1\]"),
+        ({"loss": "two-way"}, "Separable"),
+        ({"loss": ls.losses.build("bce", reduction="none")}, "reduction"),
+        ({"impl": "cuda"}, "impl must be one of"),
+    ],
+)
+def test_bad_input(change, message):
+    good = {
+        "features": torch.zeros(2, 3),
+        "weight": torch.zeros(5, 3),
+        "labels": torch.zeros(2, 5),
+        "loss": "bce",
+    }
+    with pytest.raises((TypeError, ValueError), match=message):
+        ls.linear_loss(**(good | change))
+
+
+def test_never_more_than_a_block_of_logits(monkeypatch):
+    seen = []
+    honest = _entries._Each.add
+    monkeypatch.setattr(
+        _entries._Each,
+        "add",
+        lambda self, v, *ends: (seen.append(v.numel()), honest(self, v, *ends))[1],
+    )
+    (x, w, _), y = draw()
+    ls.linear_loss(x, w, y, "bce")
+    assert len(seen) == 4
+    assert max(seen) * 4 <= _entries.BYTES["cpu"]
