@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import labelset
 from labelset.cli import (
+    _bench,
     _calibrate,
     _compare,
     _data,
@@ -33,7 +34,7 @@ __all__ = ["main"]
 PROBLEMS = (ValueError, TypeError, ImportError, OSError, RuntimeError, MemoryError, ProofFailed)
 VERBS = (
     *(_compare, _train, _tune, _data, _report, _pack, _evaluate, _calibrate, _decide, _predict),
-    *(_query, _doctor, _verify, _list),
+    *(_query, _doctor, _verify, _bench, _list),
 )
 
 

@@ -1,0 +1,72 @@
+"""How far value and gradient are from the formula in float64: a fast wrong kernel is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from labelset.bench._case import Inputs
+from labelset.bench._memory import is_out_of_memory
+from labelset.losses import Loss
+
+__all__ = ["Errors", "Truth", "errors", "truth"]
+
+WHOLE = {"cpu": 2**22, "cuda": 2**27}
+"""Entries up to which all rows are compared."""
+ALLOWED = {torch.float32: 1e-3, torch.bfloat16: 2e-2, torch.float16: 2e-2}
+"""Errors above these are not rounding."""
+
+
+class Truth(NamedTuple):
+    """Value and gradient in float64, of the first rows of the inputs."""
+
+    rows: int
+    value: Tensor
+    gradient: Tensor
+
+
+class Errors(NamedTuple):
+    """Relative error of the value; of the gradient, norm of the difference by norm."""
+
+    value: float
+    gradient: float
+    rows: int
+
+    def note(self, dtype: torch.dtype) -> str:
+        """A warning where they are more than rounding."""
+        good = max(self.value, self.gradient) <= ALLOWED[dtype]  # False for NaN too
+        return "" if good else "WRONG: value or gradient is not that of the formula"
+
+
+def truth(eager: Loss, inputs: Inputs) -> Truth | None:
+    """The formula in float64 on the same scores: of all rows, or of as many as memory allows."""
+    scores = inputs.scores.detach()
+    rows, n = scores.shape
+    most = max(1, min(rows, WHOLE[scores.device.type] // n))
+    for some in (most, -(-most // 16)):
+        try:
+            wide = scores[:some].double().requires_grad_()
+            value = eager(wide, inputs.labels[:some])
+            (gradient,) = torch.autograd.grad(value, wide)
+            return Truth(some, value.detach(), gradient)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+    return None
+
+
+def errors(
+    function: Callable[[Tensor, Any], Tensor], scores: Tensor, labels: Any, true: Truth
+) -> Errors:
+    """Of one implementation on the rows that the truth has."""
+    some = scores.detach()[: true.rows].requires_grad_()
+    value = function(some, labels[: true.rows])
+    value.backward()  # type: ignore[no-untyped-call]
+    assert some.grad is not None
+    tiny = torch.finfo(torch.float64).tiny
+    off = (value.detach().double() - true.value).abs() / true.value.abs().clamp(min=tiny)
+    apart = (some.grad.double() - true.gradient).norm() / true.gradient.norm().clamp(min=tiny)
+    return Errors(float(off), float(apart), true.rows)

@@ -1,0 +1,113 @@
+"""How long a call takes: one at a time by the clock, or queued back to back on a GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+__all__ = ["Spread", "first_call", "kind_of_timing", "spread", "timings", "warm_up"]
+
+Call = Callable[[], object]
+MOST = 200
+"""Samples after which more would tell nothing new."""
+BATCH = 0.02
+"""Seconds of work between two events, so that what events cost does not show."""
+SMALL = 2**22
+"""Entries up to which the latency of a call matters as much as its throughput."""
+
+
+class Spread(NamedTuple):
+    """Quantiles of the time of a call, in milliseconds."""
+
+    samples: int
+    p20_ms: float
+    p50_ms: float
+    p80_ms: float
+
+    def note(self) -> str:
+        """A warning where the samples differ so much that their median says little."""
+        return "noisy: p80 is more than twice p20" if self.p80_ms > 2 * self.p20_ms else ""
+
+
+def spread(seconds: list[float]) -> Spread:
+    """The quantiles of these samples.
+
+    >>> spread([0.001, 0.002, 0.003]).p50_ms
+    2.0
+    """
+    low, middle, high = (1e3 * np.quantile(seconds, (0.2, 0.5, 0.8))).tolist()
+    return Spread(len(seconds), low, middle, high)
+
+
+def kind_of_timing(device: torch.device) -> str:
+    """What the main timing on this device is called."""
+    return "queued" if device.type == "cuda" else "wall clock"
+
+
+def first_call(call: Call, device: torch.device) -> float:
+    """Seconds of the first call, in which everything is compiled that has to be."""
+    wait = _waiting(device)
+    wait()
+    return _one(call, wait)
+
+
+def warm_up(call: Call, device: torch.device, limit: float) -> None:
+    """A few calls more, fewer where they are slow."""
+    wait, end = _waiting(device), time.perf_counter() + limit / 5
+    for _ in range(5):
+        if time.perf_counter() < end:
+            _one(call, wait)
+
+
+def timings(call: Call, device: torch.device, entries: int, limit: float) -> dict[str, list[float]]:
+    """Kind of timing -> seconds of a call, sampled until `limit` seconds are over."""
+    wait = _waiting(device)
+    if device.type != "cuda":
+        return {"wall clock": _sampled(lambda: _one(call, wait), limit)}
+    found = {"queued": _queued(call, wait, limit)}
+    if entries <= SMALL:
+        found["synchronised"] = _sampled(lambda: _one(call, wait), limit)
+    return found
+
+
+def _queued(call: Call, wait: Call, limit: float) -> list[float]:
+    each = _one(call, wait)
+    many = max(1, min(MOST, max(5, int(BATCH / each)), int(limit / each)))
+    return _sampled(lambda: _batch(call, many), limit, most=MOST // 4)
+
+
+def _batch(call: Call, many: int) -> float:
+    """Seconds per call of `many` calls queued between two events: their launches overlap."""
+    event: Any = torch.cuda.Event  # its methods have no types
+    start, end = event(enable_timing=True), event(enable_timing=True)
+    start.record()
+    for _ in range(many):
+        call()
+    end.record()
+    end.synchronize()
+    milliseconds: float = start.elapsed_time(end)
+    return milliseconds / 1e3 / many
+
+
+def _sampled(sample: Callable[[], float], limit: float, most: int = MOST) -> list[float]:
+    """At least one sample, and more while there is time."""
+    end = time.perf_counter() + limit
+    found = [sample()]
+    while len(found) < most and time.perf_counter() < end:
+        found.append(sample())
+    return found
+
+
+def _one(call: Call, wait: Call) -> float:
+    start = time.perf_counter()
+    call()
+    wait()
+    return time.perf_counter() - start
+
+
+def _waiting(device: torch.device) -> Call:
+    return torch.cuda.synchronize if device.type == "cuda" else lambda: None
