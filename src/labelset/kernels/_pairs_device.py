@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 import triton
 import triton.language as tl
@@ -12,6 +14,7 @@ from torch import Tensor
 
 from labelset import check
 from labelset.kernels import _device_math as math
+from labelset.kernels._launch import Launch
 from labelset.labels import Labels
 
 __all__ = ["value_and_gradient"]
@@ -71,7 +74,7 @@ def _on(listed, odds, target, base, first, count, SOFT: tl.constexpr, GROUP: tl.
     return label, there, u, share
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tiles"])
 def _gradient_off(
     odds, slopes, target, listed, counts, scales, gradient, partial, n, tiles,
     SOFT: tl.constexpr, BLOCK: tl.constexpr, GROUP: tl.constexpr,
@@ -111,7 +114,7 @@ def _gradient_off(
     tl.store(partial + program, tl.sum(tl.where(counted, value * scale, 0.0), 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lanes"])
 def _gradient_on(
     odds, slopes, target, listed, counts, scales, gradient, n, lanes,
     SOFT: tl.constexpr, BLOCK: tl.constexpr, GROUP: tl.constexpr,
@@ -143,6 +146,40 @@ def _gradient_on(
         first += lanes * GROUP
 
 
+@triton.jit(do_not_specialize=["rows"])
+def _scale(known, scales, rows, MEAN: tl.constexpr, BLOCK: tl.constexpr):
+    """2 / (T (T - 1)), over the number of rows where T > 1 in a mean; 0 elsewhere."""
+    count, start = tl.zeros([BLOCK], tl.int32), 0
+    while start < rows:
+        row = start + tl.arange(0, BLOCK)
+        count += (tl.load(known + row, mask=row < rows, other=0) > 1).to(tl.int32)
+        start += BLOCK
+    share = 2.0
+    if MEAN:
+        share = 2.0 / tl.maximum(tl.sum(count, 0), 1).to(tl.float32)
+    start = 0
+    while start < rows:
+        row = start + tl.arange(0, BLOCK)
+        t = tl.load(known + row, mask=row < rows, other=0).to(tl.float32)
+        scale = tl.where(t > 1.5, share / tl.maximum(t * (t - 1.0), 1.0), 0.0)
+        tl.store(scales + row, scale, mask=row < rows)
+        start += BLOCK
+
+
+@lru_cache(maxsize=256)
+def _launches(
+    types: tuple[torch.dtype, ...], n: int, soft: bool, mean: bool
+) -> tuple[Launch, Launch, Launch, Launch]:
+    """The kernels for rows of n labels and tensors of these types."""
+    wide = min(LIST_BLOCK, max(128, 1 << (n - 1).bit_length()))
+    return (
+        Launch(_list, {"BLOCK": wide}, num_warps=8),
+        Launch(_scale, {"MEAN": mean, "BLOCK": 1024}),
+        Launch(_gradient_off, {"SOFT": soft, "BLOCK": BLOCK, "GROUP": GROUP}),
+        Launch(_gradient_on, {"SOFT": soft, "BLOCK": WIDE, "GROUP": GROUP}),
+    )
+
+
 def value_and_gradient(
     odds: Tensor, slopes: Tensor, labels: Tensor | Labels, mean: bool, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
@@ -153,20 +190,18 @@ def value_and_gradient(
     """
     rows, n = odds.shape
     target = _dense(labels)
-    soft = target.is_floating_point()
-    listed = torch.empty(rows, n, dtype=torch.int32, device=odds.device)
-    counts, known = torch.empty(2, rows, dtype=torch.int32, device=odds.device)
-    _list[(rows,)](
-        target, listed, counts, known, n,
-        BLOCK=min(LIST_BLOCK, max(128, triton.next_power_of_2(n))), num_warps=8,
-    )  # fmt: skip
-    scales = _scales(known, mean)
-    tiles = triton.cdiv(n, BLOCK)
-    gradient = torch.empty(rows, n, dtype=dtype, device=odds.device)
-    partial = torch.empty(rows * tiles, device=odds.device)
+    soft, device = target.is_floating_point(), odds.device
+    listed = torch.empty(rows, n, dtype=torch.int32, device=device)
+    counts, known = (torch.empty(rows, dtype=torch.int32, device=device) for _ in range(2))
+    lister, scaler, by_off, by_on = _launches((target.dtype, dtype), n, soft, mean)
+    lister(rows, (target, listed, counts, known), (n,))
+    scales, gradient = torch.empty(rows, device=device), torch.empty_like(odds, dtype=dtype)
+    scaler(1, (known, scales), (rows,))
+    tiles = -(-n // BLOCK)
+    partial = torch.empty(rows * tiles, device=device)
     given = (odds, slopes, target, listed, counts, scales, gradient)
-    _gradient_off[(rows * tiles,)](*given, partial, n, tiles, SOFT=soft, BLOCK=BLOCK, GROUP=GROUP)
-    _gradient_on[(rows * LANES,)](*given, n, LANES, SOFT=soft, BLOCK=WIDE, GROUP=GROUP)
+    by_off(rows * tiles, (*given, partial), (n, tiles))
+    by_on(rows * LANES, given, (n, LANES))
     return partial.sum(), gradient
 
 
@@ -181,11 +216,3 @@ def _dense(labels: Tensor | Labels) -> Tensor:
     check.unit_interval(labels)
     labels = labels.contiguous()
     return labels.view(torch.uint8) if labels.dtype == torch.bool else labels
-
-
-def _scales(known: Tensor, mean: bool) -> Tensor:
-    """2 / (T (T - 1)), over the number of rows where T > 1 in a mean; 0 elsewhere."""
-    t, defined = known.float(), known > 1
-    scale = 2.0 / (t * (t - 1.0)).clamp(min=1.0)
-    scale = scale / defined.sum().clamp(min=1) if mean else scale
-    return torch.where(defined, scale, 0.0)

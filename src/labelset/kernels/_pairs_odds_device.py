@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from labelset.kernels._launch import Launch
 from labelset.kernels._pairs_odds import FAR, HUGE
 
 __all__ = ["odds_and_slopes"]
@@ -20,7 +22,7 @@ BLOCK = 1024
 CERTAIN, BOUND = tl.constexpr(FAR), tl.constexpr(HUGE / 3)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tiles"])
 def _odds(
     scores, column0, column1, odds, slopes, n, tiles, formula: tl.constexpr,
     COLUMNS: tl.constexpr, STRIDE0: tl.constexpr, STRIDE1: tl.constexpr, BLOCK: tl.constexpr,
@@ -46,15 +48,24 @@ def _odds(
     tl.store(slopes + at, tl.where(certain, 0.0, slope), mask=inside)
 
 
+@lru_cache(maxsize=256)
+def _launch(
+    formula: Any, n: int, strides: tuple[int, ...], types: tuple[torch.dtype, ...]
+) -> Launch:
+    """The kernel for rows of n labels; `strides`: 1 for numbers per label, 0 for one number."""
+    first, second = (*strides, 0, 0)[:2]
+    constants = {"formula": formula, "COLUMNS": len(strides), "STRIDE0": first, "STRIDE1": second}
+    return Launch(_odds, constants | {"BLOCK": BLOCK})
+
+
 def odds_and_slopes(formula: Any, columns: list[Tensor], scores: Tensor) -> tuple[Tensor, Tensor]:
     """(rows, n) float32 each: u(v) and du/dv, by a formula of v and of numbers per label."""
     scores = scores.contiguous()
     rows, n = scores.shape
     odds, slopes = (torch.empty_like(scores, dtype=torch.float32) for _ in range(2))
-    tiles = triton.cdiv(n, BLOCK)
-    strides = [int(t.numel() > 1) for t in columns] + [0, 0]
-    _odds[(rows * tiles,)](
-        scores, *columns, *[scores] * (2 - len(columns)), odds, slopes, n, tiles, formula=formula,
-        COLUMNS=len(columns), STRIDE0=strides[0], STRIDE1=strides[1], BLOCK=BLOCK,
-    )  # fmt: skip
+    tiles = -(-n // BLOCK)
+    strides = tuple(int(t.numel() > 1) for t in columns)
+    read = (scores, *(*columns, scores, scores)[:2])
+    launch = _launch(formula, n, strides, tuple(t.dtype for t in read))
+    launch(rows * tiles, (*read, odds, slopes), (n, tiles))
     return odds, slopes

@@ -7,16 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from torch import distributed
 
 from labelset import check
 from labelset.labels import Labels
-from labelset.proofs._problem import Problem, distinct, read_model, signs_of
+from labelset.proofs._problem import Problem, distinct, read_model, signs_of, stored_on
 from labelset.proofs._prove import Verdict, prove
 from labelset.proofs.verification import ProofFailed, Verification
 
 __all__ = ["ProofFailed", "Verification", "verify"]
 
+Progress = Callable[[int, int], None]
 CELLS = 2**25  # signs, or numbers of the searches' factors, held at a time
 
 
@@ -28,7 +30,8 @@ def verify(
     box: float = 1e4,
     eps: float | None = None,
     seconds: float = 60.0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
+    device: str | torch.device | None = None,
 ) -> Verification:
     """Whether sign(W x + b) can be each label set for some x, with a proof for every verdict.
 
@@ -38,6 +41,10 @@ def verify(
     left over are "undecided". With `eps`, `v.at_least()` tells which have rho >= eps. Under
     torchrun every rank takes a share of the label sets, and each returns the whole result.
     progress(done, all) is called as it goes.
+
+    Weights on a CUDA device are verified there, all label sets together; `device` says where
+    otherwise: "cpu", or "cuda" for weights that are elsewhere. Proofs are of the same standard, and
+    what the device leaves open goes to the processor.
 
     >>> import torch
     >>> w = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -51,15 +58,19 @@ def verify(
     labels = Labels.from_dense(labels)
     if labels.n != problem.n:
         raise ValueError(f"the weights have {problem.n} labels, the label sets {labels.n}")
+    place = _place_of(model, device)
     check.one_of("radius", radius, ("ball", "box"))
     check.number("box", box, low=0.0, open_low=True)
     sets, which = distinct(labels)
     check.number("seconds", seconds, low=0.0)
     if eps is not None:
         check.number("eps", eps, low=0.0)
-    rank, ranks = _place()
+    rank, ranks = _share()
     mine = sets[rank::ranks]
-    verdicts = _in_chunks(problem, mine, seconds, progress)
+    if place.type == "cpu":
+        verdicts = _in_chunks(problem, mine, seconds, progress)
+    else:
+        verdicts = _on_device(problem, mine, place, seconds, progress)
     boxes = None
     if radius == "box":
         from labelset.proofs._box import box_radii
@@ -70,7 +81,7 @@ def verify(
     return Verification(problem, sets, which, verdicts, boxes, box, eps)
 
 
-def _place() -> tuple[int, int]:
+def _share() -> tuple[int, int]:
     """Which of how many processes this is, where torch.distributed is running."""
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
@@ -89,8 +100,42 @@ def _merge(
     return merged, np.array([parts[i % ranks][1][i // ranks] for i in range(count)])
 
 
+def _place_of(model: Any, device: str | torch.device | None) -> torch.device:
+    """Where to compute: as asked, else where the weights are, if that is a CUDA device."""
+    place = stored_on(model) if device is None else torch.device(device)
+    if device is None and place.type != "cuda":
+        return torch.device("cpu")
+    if place.type not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'cpu' or 'cuda', which have float64, got {str(place)!r}")
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device is 'cuda', but torch finds none here; leave it out")
+    return place
+
+
+def _on_device(
+    problem: Problem,
+    sets: Labels,
+    place: torch.device,
+    seconds: float,
+    progress: Progress | None,
+) -> list[Verdict]:
+    """Verdicts from the device, and from the processor where the device gives none."""
+    from labelset.proofs._device import DeviceProver, parts
+
+    prover, found = DeviceProver(problem, place), list[Verdict | None]()
+    for part in parts(problem, sets, place):
+        found += prover(part)
+        if progress is not None:
+            progress(sum(v is not None for v in found), len(sets))
+    left = [i for i, v in enumerate(found) if v is None]
+    done = len(sets) - len(left)
+    more = None if progress is None else lambda i, _: progress(done + i, len(sets))
+    rest = iter(_in_chunks(problem, sets[left], seconds, more) if left else [])
+    return [next(rest) if v is None else v for v in found]
+
+
 def _in_chunks(
-    problem: Problem, sets: Labels, seconds: float, progress: Callable[[int, int], None] | None
+    problem: Problem, sets: Labels, seconds: float, progress: Progress | None
 ) -> list[Verdict]:
     size = int(np.clip(CELLS // max(problem.n, (problem.rows.shape[1] + 8) ** 2), 1, 512))
     verdicts: list[Verdict] = []

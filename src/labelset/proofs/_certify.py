@@ -12,8 +12,17 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-__all__ = ["gamma", "hold_origin", "hull_norms", "least_margin", "searched_margin", "single_error"]
+__all__ = [
+    "gamma",
+    "hold_origin",
+    "hull_bound",
+    "hull_norms",
+    "least_margin",
+    "searched_margin",
+    "single_error",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -71,12 +80,18 @@ def hull_norms(
     for i, (some, weight) in enumerate(zip(rows, weights, strict=True)):
         share = np.abs(weight)
         points[i], sums[i] = (share * signs[i, some]) @ unit[some], share.sum()
-    # unit rows are off by gamma(d + 3), the product by gamma(m), the sum by gamma(m)
-    norms: Floats = np.linalg.norm(points, axis=1) / sums
+    return hull_bound(np.linalg.norm(points, axis=1) / sums, most, d)
+
+
+def hull_bound(norms: Floats, most: int, d: int) -> Floats:
+    """Proven upper bounds of norms as computed from up to `most` weighted unit rows over their sum.
+
+    Unit rows are off by gamma(d + 3), the product by gamma(most), the sum by gamma(most).
+    """
     return norms * (1 + gamma(d + 2)) + gamma(3 * most + d + 8)
 
 
-def hold_origin(rows: Floats, weights: Floats) -> NDArray[np.bool_]:
+def hold_origin(rows: Tensor, weights: Tensor) -> Tensor:
     """Whether (L, d + 1, d) rows provably have positive weights with sum of weights * rows = 0.
 
     The row of largest weight is fixed at 1 and the others follow from a square system B v = -b.
@@ -84,20 +99,18 @@ def hold_origin(rows: Floats, weights: Floats) -> NDArray[np.bool_]:
     of the computed one, r being its residual (Rump, 1999). All of it is bounded upwards.
     """
     count, m, d = rows.shape
-    pivot = weights.argmax(1)
-    last = rows[np.arange(count), pivot, :, None]
-    square = rows[np.arange(m) != pivot[:, None]].reshape(count, d, d).swapaxes(1, 2)
-    try:
-        inverse = np.linalg.inv(square)
-    except np.linalg.LinAlgError:  # one of them has none, which beta will tell
-        inverse = np.linalg.pinv(square)
-    size, span = np.abs(inverse), np.abs(square)
+    pivot = weights.argmax(1, keepdim=True)
+    last = rows.gather(1, pivot[..., None].expand(-1, -1, d)).mT
+    others = torch.arange(m, device=rows.device) != pivot
+    square = rows[others].view(count, d, d).mT
+    inverse = torch.linalg.inv_ex(square).inverse  # of a singular one: beta will tell
+    size, span = inverse.abs(), square.abs()
     value = -inverse @ last
-    off = np.abs(np.eye(d) - inverse @ square).sum(2)
-    off += gamma(d + 2) * (size @ span.sum(2, keepdims=True))[..., 0]
-    beta = off.max(1) * (1 + gamma(4 * d))
-    residual = np.abs(square @ value + last) + gamma(d + 2) * (span @ np.abs(value) + np.abs(last))
-    error = (size @ residual).max((1, 2)) * (1 + gamma(2 * d))
-    good = np.isfinite(error) & (beta < 0.5)
-    bound = 2 * error / (1 - np.where(good, beta, 0.0))
-    return np.asarray(good & (value.min((1, 2)) > bound))
+    off = (torch.eye(d, dtype=rows.dtype, device=rows.device) - inverse @ square).abs().sum(2)
+    off += gamma(d + 2) * (size @ span.sum(2, keepdim=True))[..., 0]
+    beta = off.amax(1) * (1 + gamma(4 * d))
+    residual = (square @ value + last).abs() + gamma(d + 2) * (span @ value.abs() + last.abs())
+    error = (size @ residual).amax((1, 2)) * (1 + gamma(2 * d))
+    good = error.isfinite() & (beta < 0.5)
+    bound = 2 * error / (1 - torch.where(good, beta, 0.0))
+    return good & (value.amin((1, 2)) > bound)

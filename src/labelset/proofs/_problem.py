@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from labelset.labels import Labels
 from labelset.proofs._exact import integers
 
-__all__ = ["Problem", "distinct", "read_model", "signs_of"]
+__all__ = ["Problem", "distinct", "read_model", "signs_of", "stored_on"]
 
 Floats = NDArray[np.float64]
 
@@ -117,6 +118,13 @@ def read_model(model: Any, bias: Any = None) -> Problem:
             "rescale the features"
         )
     return Problem(weight, offset, rounding, rows, np.asarray(~full.any(axis=1)))
+
+
+def stored_on(model: Any) -> torch.device:
+    """The device of a head's or a layer's weights, or of a matrix."""
+    if isinstance(model, nn.Module):
+        model = next(itertools.chain(model.parameters(), model.buffers()), None)
+    return model.device if isinstance(model, Tensor) else torch.device("cpu")
 
 
 def _shifted(rows: Floats, exponent: NDArray[np.int32]) -> Floats:

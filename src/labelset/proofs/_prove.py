@@ -8,13 +8,23 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from labelset.proofs import _certify, _compiled, _exact, _search, _simplex
 from labelset.proofs._problem import Problem
 from labelset.proofs._search import Points
 
-__all__ = ["Verdict", "exact_certificate", "least_margin", "least_norm", "prove"]
+__all__ = [
+    "AGREE",
+    "Verdict",
+    "exact_certificate",
+    "least_margin",
+    "least_norm",
+    "prove",
+    "reopened",
+    "scaled",
+]
 
 Floats = NDArray[np.float64]
 Signs = NDArray[np.int8]
@@ -85,7 +95,7 @@ def _judge(problem: Problem, signs: Signs, points: Points) -> list[Verdict]:
     """Proofs in double precision, all rounding bounded."""
     lower = _certify.searched_margin(points.lower, problem.rows.shape[1])
     upper = _certify.hull_norms(problem.unit, signs, points.rows, points.weights)
-    certified, x = _certified(problem, signs, points), _scaled(points.x)
+    certified, x = _certified(problem, signs, points), scaled(points.x)
     out = []
     for i, rows in enumerate(points.rows):
         hull = (rows, points.weights[i], np.zeros_like(points.weights[i]))
@@ -109,7 +119,8 @@ def _certified(problem: Problem, signs: Signs, points: Points) -> set[int]:
         return set()
     rows = np.stack([points.rows[i] for i in full])
     signed = problem.rows[rows] * np.take_along_axis(signs[full], rows, 1)[..., None]
-    proven = _certify.hold_origin(signed, np.stack([points.weights[i] for i in full]))
+    weights = torch.from_numpy(np.stack([points.weights[i] for i in full]))
+    proven = _certify.hold_origin(torch.from_numpy(signed), weights).tolist()
     return {i for i, holds in zip(full, proven, strict=True) if holds}
 
 
@@ -181,7 +192,7 @@ def _precisely(problem: Problem, signs: Signs, deadline: float) -> Verdict:
     lower = least_margin(problem, signs, x)
     if lower <= 0:
         return Verdict("undecided", 0.0, upper, hull=hull)
-    short = _scaled(points.x[0])
+    short = scaled(points.x[0])
     plain = _says(problem, signs, short)
     return Verdict("argmaxable", lower, upper, short if plain else x, x if plain else None, hull)
 
@@ -189,7 +200,7 @@ def _precisely(problem: Problem, signs: Signs, deadline: float) -> Verdict:
 def least_margin(problem: Problem, signs: Signs, x: NDArray[Any]) -> float:
     """A proven lower bound of min_i sign_i row_i.x / (|row_i| |x|), in the precision of x."""
     if x.dtype != object:
-        return float(_certify.least_margin(problem.rows, signs[None], _scaled(x)[None])[0])
+        return float(_certify.least_margin(problem.rows, signs[None], scaled(x)[None])[0])
     if not _search.compiled():
         return 0.0
     high, low = _exact.halves(x)
@@ -219,7 +230,7 @@ def _says(problem: Problem, signs: Signs, x: Floats) -> bool:
     return bool((exact == signs)[signs != 0].all())
 
 
-def _scaled(x: Floats) -> Floats:
+def scaled(x: Floats) -> Floats:
     """Vectors times powers of two, so that their sizes are about 1: no bit changes."""
     _, exponent = np.frexp(np.abs(x).max(-1, keepdims=True))
     scaled: Floats = np.ldexp(x, -exponent)
@@ -238,12 +249,26 @@ def _with_bias(problem: Problem, signs: Signs, verdict: Verdict, deadline: float
         centre = verdict.witness if verdict.centre is None else verdict.centre
         return replace(verdict, witness=point, centre=centre)
     again = prove(problem.opened(), np.append(signs, np.int8(1))[None], deadline)[0]
-    if again.rows is not None:
-        return _better(verdict, _exactly(problem, signs, again.rows))
     point = None if again.witness is None else _divide(problem, signs, again.witness)
-    centre = verdict.witness if verdict.centre is None else verdict.centre
+    return reopened(problem, signs, verdict, again.rows, point)
+
+
+def reopened(
+    problem: Problem,
+    signs: Signs,
+    verdict: Verdict,
+    rows: NDArray[np.int64] | None,
+    point: NDArray[Any] | None,
+) -> Verdict:
+    """The verdict whose z ends below 0, once z > 0 at the end was asked for.
+
+    That gave the rows of a certificate, or a point, or neither.
+    """
+    if rows is not None:
+        return _better(verdict, _exactly(problem, signs, rows))
     if point is None:
         return Verdict("undecided", 0.0, verdict.upper, hull=verdict.hull)
+    centre = verdict.witness if verdict.centre is None else verdict.centre
     return replace(verdict, witness=point, centre=centre)
 
 
