@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from labelset import check
 from labelset.kernels import _native
@@ -124,8 +123,6 @@ class Traced:
 
 def traced_odds(log_odds: Callable[[Tensor], Tensor], n: int, device: torch.device) -> Traced:
     """The formula of log-odds and of their slope; infinity is a huge number in it."""
-    if _in_float64(log_odds, n, device):
-        raise NotTraceable("log-odds that need float64, where kernels compute in float32")
     formula, (u,), columns = trace(lambda v: (log_odds(v),), 1, n, device)
     if len(columns) > COLUMNS:
         raise NotTraceable(f"log-odds of more than {COLUMNS} numbers per label")
@@ -133,12 +130,3 @@ def traced_odds(log_odds: Callable[[Tensor], Tensor], n: int, device: torch.devi
         if step.op == "constant" and math.isinf(step.value):
             formula.steps[place] = step._replace(value=math.copysign(HUGE, step.value))
     return Traced(*lowered(formula, (u, formula.slope(u, formula.input(0)))), columns)
-
-
-def _in_float64(log_odds: Callable[[Tensor], Tensor], n: int, device: torch.device) -> bool:
-    """Whether float32 scores are turned into float64 on the way."""
-    try:
-        graph = make_fx(lambda v: log_odds(v))(torch.zeros(1, n, device=device))
-    except RuntimeError as problem:  # torch's own, of several kinds
-        raise NotTraceable("log-odds whose steps depend on values") from problem
-    return any(node.kwargs.get("dtype") == torch.float64 for node in graph.graph.nodes)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from labelset.kernels._formula import Formula
 
@@ -28,53 +27,54 @@ def trace(
     label that it reads: they are the formula's further inputs, numbered after those given.
     """
     samples = [torch.full((1, width), 0.5, device=device) for _ in range(inputs)]
-    graph = make_fx(function)(*samples)
-    walk = _Walk(graph, inputs)
-    for node in graph.graph.nodes:
-        walk.visit(node)
-    return walk.formula, walk.results, walk.columns
+    with torch.no_grad(), _Recorder(samples) as recorder:
+        results = function(*samples)
+    return recorder.formula, tuple(recorder.place(y) for y in results), recorder.columns
 
 
-class _Walk:
-    """One pass over a traced graph, writing its formula."""
+class _Recorder(TorchDispatchMode):
+    """Writes down every operation that torch carries out on the samples."""
 
-    def __init__(self, graph: Any, inputs: int) -> None:
-        self.graph, self.formula = graph, Formula()
-        self.at: dict[Any, Any] = {}
-        self.inputs, self.seen = inputs, 0
-        self.columns: list[Tensor] = []
-        self.results: tuple[int, ...] = ()
+    def __init__(self, samples: list[Tensor]) -> None:
+        super().__init__()
+        self.formula, self.columns = Formula(), list[Tensor]()
+        self.inputs = len(samples)
+        self.places = {id(x): self.formula.input(k) for k, x in enumerate(samples)}
+        self.alive: list[Any] = [*samples]  # so that no two tensors ever have one id
 
-    def visit(self, node: Any) -> None:
-        if node.op == "placeholder":
-            self.at[node] = self.formula.input(self.seen)
-            self.seen += 1
-        elif node.op == "get_attr":
-            self.at[node] = self._column(getattr(self.graph, node.target))
-        elif node.op == "output":
-            self.results = tuple(self._place(x) for x in node.args[0])
-        elif node.target is operator.getitem:
-            self.at[node] = self.at[node.args[0]]  # only the first result is ever used
-        else:
-            name = node.target.overloadpacket.__name__
-            if name not in OPERATIONS:
-                raise NotTraceable(f"no formula is known for torch's {node.target}")
-            args = [self._place(x) if _is_number(x) else x for x in node.args]
-            self.at[node] = OPERATIONS[name](self.formula, *args, **_scalars(node.kwargs))
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No compiler is at work here; to tell it so, torch would load all of it, for a second."""
+        return False
 
-    def _place(self, x: Any) -> int:
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = operation.overloadpacket.__name__
+        if name not in OPERATIONS or kwargs.get("dtype") == torch.float64:
+            raise NotTraceable(f"no formula is known for torch's {operation}")
+        given = [self.place(x) if _is_number(x) else x for x in args]
+        place = OPERATIONS[name](self.formula, *given, **_scalars(kwargs))
+        result = operation(*args, **kwargs)
+        first = result[0] if isinstance(result, tuple) else result  # no other is ever used
+        self.places[id(first)] = place
+        self.alive.append(result)
+        return result
+
+    def place(self, x: Any) -> int:
+        """Where a number, a tensor of the trace, or one that was there before it, is kept."""
         if isinstance(x, (int, float)):
             return self.formula.constant(x)
-        place: int = self.at[x]
-        return place
-
-    def _column(self, tensor: Tensor) -> int:
-        self.columns.append(tensor)
-        return self.formula.input(self.inputs + len(self.columns) - 1)
+        if id(x) not in self.places:
+            self.columns.append(x)
+            self.alive.append(x)
+            self.places[id(x)] = self.formula.input(self.inputs + len(self.columns) - 1)
+        return self.places[id(x)]
 
 
 def _is_number(x: Any) -> bool:
-    return isinstance(x, (torch.fx.Node, int, float)) and not isinstance(x, bool)
+    return isinstance(x, (Tensor, int, float)) and not isinstance(x, bool)
 
 
 def _scalars(kwargs: dict[str, Any]) -> dict[str, Any]:
