@@ -32,11 +32,11 @@ def trace(
     return recorder.formula, tuple(recorder.place(y) for y in results), recorder.columns
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Writes down every operation that torch carries out on the samples."""
 
     def __init__(self, samples: list[Tensor]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.formula, self.columns = Formula(), list[Tensor]()
         self.inputs = len(samples)
         self.places = {id(x): self.formula.input(k) for k, x in enumerate(samples)}
