@@ -13,7 +13,15 @@ from scipy.optimize import linprog
 
 import labelset as ls
 from labelset.heads import expressible
-from labelset.proofs import ProofFailed, Verification, _compiled, _exact, _wolfe, verify
+from labelset.proofs import (
+    ProofFailed,
+    Verification,
+    _compiled,
+    _exact,
+    _problem,
+    _wolfe,
+    verify,
+)
 
 
 def every_set(n):
@@ -440,3 +448,18 @@ def test_reports_do_not_slow_down_with_the_square_of_the_rows():
     assert "4,096 label sets, 4,096 distinct" in v.table()
     assert len(v.as_json(proofs=False)["sets"]) == 4096
     assert time.perf_counter() - start < 5
+
+
+def test_each_label_set_is_found_once_in_order(monkeypatch):
+    rng = np.random.default_rng(0)
+    dense = rng.choice([0.0, 1.0, np.nan], (60, 3))
+    dense[20:30] = 0.0
+    labels = ls.Labels.from_dense(dense)
+    sets, which = _problem.distinct(labels)
+    seen = list(dict.fromkeys(row.tobytes() for row in dense))
+    assert which.tolist() == [seen.index(row.tobytes()) for row in dense]
+    assert len(sets) == len(seen)
+    np.testing.assert_array_equal(_problem.signs_of(sets)[which], _problem.signs_of(labels))
+    monkeypatch.setattr(_problem, "_alike", lambda *_: False)  # sums that coincide by chance
+    sets, which = _problem.distinct(labels)
+    assert (len(sets), which.tolist()) == (60, list(range(60)))

@@ -12,7 +12,8 @@ from torch import distributed
 
 from labelset import check
 from labelset.labels import Labels
-from labelset.proofs._problem import Problem, distinct, read_model, signs_of, stored_on
+from labelset.proofs._device import DeviceProver, parts
+from labelset.proofs._problem import Problem, distinct, read_model, signs_of
 from labelset.proofs._prove import Verdict, prove
 from labelset.proofs.verification import ProofFailed, Verification
 
@@ -42,8 +43,7 @@ def verify(
     torchrun every rank takes a share of the label sets, and each returns the whole result.
     progress(done, all) is called as it goes.
 
-    Weights on a CUDA device are verified there, all label sets together; `device` says where
-    otherwise: "cpu", or "cuda" for weights that are elsewhere. Proofs are of the same standard, and
+    `device="cuda"` verifies all label sets together on a GPU. Proofs are of the same standard, and
     what the device leaves open goes to the processor.
 
     >>> import torch
@@ -58,7 +58,7 @@ def verify(
     labels = Labels.from_dense(labels)
     if labels.n != problem.n:
         raise ValueError(f"the weights have {problem.n} labels, the label sets {labels.n}")
-    place = _place_of(model, device)
+    place = _place_of(device)
     check.one_of("radius", radius, ("ball", "box"))
     check.number("box", box, low=0.0, open_low=True)
     sets, which = distinct(labels)
@@ -100,11 +100,9 @@ def _merge(
     return merged, np.array([parts[i % ranks][1][i // ranks] for i in range(count)])
 
 
-def _place_of(model: Any, device: str | torch.device | None) -> torch.device:
-    """Where to compute: as asked, else where the weights are, if that is a CUDA device."""
-    place = stored_on(model) if device is None else torch.device(device)
-    if device is None and place.type != "cuda":
-        return torch.device("cpu")
+def _place_of(device: str | torch.device | None) -> torch.device:
+    """Where to compute: on the processor, unless a CUDA device is asked for."""
+    place = torch.device("cpu" if device is None else device)
     if place.type not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', which have float64, got {str(place)!r}")
     if place.type == "cuda" and not torch.cuda.is_available():
@@ -120,8 +118,6 @@ def _on_device(
     progress: Progress | None,
 ) -> list[Verdict]:
     """Verdicts from the device, and from the processor where the device gives none."""
-    from labelset.proofs._device import DeviceProver, parts
-
     prover, found = DeviceProver(problem, place), list[Verdict | None]()
     for part in parts(problem, sets, place):
         found += prover(part)

@@ -20,6 +20,7 @@ __all__ = [
     "hull_bound",
     "hull_norms",
     "least_margin",
+    "scaled",
     "searched_margin",
     "single_error",
 ]
@@ -32,6 +33,13 @@ UNIT = 2.0**-53
 def gamma(d: int) -> float:
     """The relative error of a sum of d products."""
     return d * UNIT / (1 - d * UNIT)
+
+
+def scaled(x: Floats) -> Floats:
+    """Vectors times powers of two, so that their sizes are about 1: no bit changes."""
+    _, exponent = np.frexp(np.abs(x).max(-1, keepdims=True))
+    scaled: Floats = np.ldexp(x, -exponent)
+    return scaled
 
 
 def least_margin(weights: Floats, signs: NDArray[np.int8], x: Floats) -> Floats:
@@ -103,7 +111,7 @@ def hold_origin(rows: Tensor, weights: Tensor) -> Tensor:
     last = rows.gather(1, pivot[..., None].expand(-1, -1, d)).mT
     others = torch.arange(m, device=rows.device) != pivot
     square = rows[others].view(count, d, d).mT
-    inverse = torch.linalg.inv_ex(square).inverse  # of a singular one: beta will tell
+    inverse = _inverse(square)
     size, span = inverse.abs(), square.abs()
     value = -inverse @ last
     off = (torch.eye(d, dtype=rows.dtype, device=rows.device) - inverse @ square).abs().sum(2)
@@ -113,4 +121,17 @@ def hold_origin(rows: Tensor, weights: Tensor) -> Tensor:
     error = (size @ residual).amax((1, 2)) * (1 + gamma(2 * d))
     good = error.isfinite() & (beta < 0.5)
     bound = 2 * error / (1 - torch.where(good, beta, 0.0))
-    return good & (value.amin((1, 2)) > bound)
+    holds: Tensor = good & (value.amin((1, 2)) > bound)
+    return holds
+
+
+def _inverse(square: Tensor) -> Tensor:
+    """Approximate inverses; of a singular matrix anything, which beta will tell."""
+    if square.device.type != "cpu":
+        inverse: Tensor = torch.linalg.inv_ex(square).inverse
+        return inverse
+    # numpy's, since batched LU on several threads fails in some builds of torch for the processor
+    try:
+        return torch.from_numpy(np.linalg.inv(square.numpy()))
+    except np.linalg.LinAlgError:
+        return torch.from_numpy(np.linalg.pinv(square.numpy()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from labelset.labels import Labels
 from labelset.proofs._exact import integers
 
-__all__ = ["Problem", "distinct", "read_model", "signs_of", "stored_on"]
+__all__ = ["Problem", "distinct", "read_model", "signs_of"]
 
 Floats = NDArray[np.float64]
 
@@ -120,13 +119,6 @@ def read_model(model: Any, bias: Any = None) -> Problem:
     return Problem(weight, offset, rounding, rows, np.asarray(~full.any(axis=1)))
 
 
-def stored_on(model: Any) -> torch.device:
-    """The device of a head's or a layer's weights, or of a matrix."""
-    if isinstance(model, nn.Module):
-        model = next(itertools.chain(model.parameters(), model.buffers()), None)
-    return model.device if isinstance(model, Tensor) else torch.device("cpu")
-
-
 def _shifted(rows: Floats, exponent: NDArray[np.int32]) -> Floats:
     """rows * 2^exponent; in two steps where that power of two is out of range."""
     most = np.clip(exponent, -1000, 1000)
@@ -168,17 +160,37 @@ def distinct(labels: Labels) -> tuple[Labels, NDArray[np.int64]]:
                 "label sets must be on, off or unknown, got a soft value of "
                 f"{float(labels.values[soft][0]):g}; threshold it first"
             )
-    pointer, index = labels.indptr.tolist(), labels.indices.cpu().numpy()
-    values = None if labels.values is None else labels.values.isnan().cpu().numpy()
-    seen: dict[bytes, int] = {}
-    first, which = list[int](), np.empty(len(labels), np.int64)
-    for i in range(len(labels)):
-        part = slice(pointer[i], pointer[i + 1])
-        key = index[part].tobytes() + (b"" if values is None else b"|" + values[part].tobytes())
-        which[i] = seen.setdefault(key, len(seen))
-        if which[i] == len(first):
-            first.append(i)
-    return labels[first], which
+    first, which = _first_of_each(labels)
+    if len(first) == len(labels):
+        return labels, np.arange(len(labels))
+    return labels[first.tolist()], which
+
+
+def _first_of_each(labels: Labels) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first row of each label set, in order, and for every row the number of its set.
+
+    Rows are told apart by sums of random numbers, and those with one sum are compared.
+    """
+    pointer, mark = labels.indptr.cpu().numpy(), labels.indices.cpu().numpy()
+    if labels.values is not None:
+        mark = mark + labels.n * labels.values.isnan().cpu().numpy()
+    numbers = np.random.default_rng(0).integers(0, 2**64, 2 * labels.n, dtype=np.uint64)
+    sums = np.append(np.uint64(0), np.cumsum(numbers[mark], dtype=np.uint64))  # modulo 2^64
+    keys = sums[pointer[1:]] - sums[pointer[:-1]]
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    if not _alike(pointer, mark, first[which]):
+        first = which = np.arange(len(keys))  # a coincidence: solve them all
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[which]
+
+
+def _alike(pointer: NDArray[np.int64], mark: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
+    """Whether each row has the same entries as some other row."""
+    size = np.diff(pointer)
+    if not np.array_equal(size, size[other]):
+        return False
+    shift = np.repeat(pointer[other] - pointer[:-1], size)
+    return bool((mark[np.arange(len(mark)) + shift] == mark).all())
 
 
 def signs_of(labels: Labels) -> NDArray[np.int8]:

@@ -23,7 +23,6 @@ __all__ = [
     "least_norm",
     "prove",
     "reopened",
-    "scaled",
 ]
 
 Floats = NDArray[np.float64]
@@ -95,7 +94,7 @@ def _judge(problem: Problem, signs: Signs, points: Points) -> list[Verdict]:
     """Proofs in double precision, all rounding bounded."""
     lower = _certify.searched_margin(points.lower, problem.rows.shape[1])
     upper = _certify.hull_norms(problem.unit, signs, points.rows, points.weights)
-    certified, x = _certified(problem, signs, points), scaled(points.x)
+    certified, x = _certified(problem, signs, points), _certify.scaled(points.x)
     out = []
     for i, rows in enumerate(points.rows):
         hull = (rows, points.weights[i], np.zeros_like(points.weights[i]))
@@ -192,7 +191,7 @@ def _precisely(problem: Problem, signs: Signs, deadline: float) -> Verdict:
     lower = least_margin(problem, signs, x)
     if lower <= 0:
         return Verdict("undecided", 0.0, upper, hull=hull)
-    short = scaled(points.x[0])
+    short = _certify.scaled(points.x[0])
     plain = _says(problem, signs, short)
     return Verdict("argmaxable", lower, upper, short if plain else x, x if plain else None, hull)
 
@@ -200,7 +199,7 @@ def _precisely(problem: Problem, signs: Signs, deadline: float) -> Verdict:
 def least_margin(problem: Problem, signs: Signs, x: NDArray[Any]) -> float:
     """A proven lower bound of min_i sign_i row_i.x / (|row_i| |x|), in the precision of x."""
     if x.dtype != object:
-        return float(_certify.least_margin(problem.rows, signs[None], scaled(x)[None])[0])
+        return float(_certify.least_margin(problem.rows, signs[None], _certify.scaled(x)[None])[0])
     if not _search.compiled():
         return 0.0
     high, low = _exact.halves(x)
@@ -228,13 +227,6 @@ def _says(problem: Problem, signs: Signs, x: Floats) -> bool:
         return True
     exact = _exact.margin_signs(problem.rows, _exact.fractions(x))
     return bool((exact == signs)[signs != 0].all())
-
-
-def scaled(x: Floats) -> Floats:
-    """Vectors times powers of two, so that their sizes are about 1: no bit changes."""
-    _, exponent = np.frexp(np.abs(x).max(-1, keepdims=True))
-    scaled: Floats = np.ldexp(x, -exponent)
-    return scaled
 
 
 # ---- with a bias: the last coordinate of the homogenised witness must be positive ----------------
