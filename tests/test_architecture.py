@@ -13,8 +13,8 @@ PACKAGE = Path(labelset.__file__).parent
 # each room may import from itself and from those before it
 ORDER = [
     *("check", "_svg", "_csr", "labels", "catalog", "_given", "_fitted", "_atomic", "data"),
-    *("kernels", "losses", "linear", "heads", "proofs", "metrics", "calibrate", "decide"),
-    *("retrieve", "encode"),
+    *("kernels", "losses", "linear", "distributed", "micro_batches", "heads", "proofs"),
+    *("metrics", "calibrate", "decide", "retrieve", "encode"),
     *("artefact", "doctor", "train", "compare", "tune", "report", "bench"),
     *("testing", "pages", "cli", "__main__"),
 ]

@@ -41,7 +41,7 @@ def test_only_the_last_digit_may_differ():
 PAGES = [
     *("README.md", "CONTRIBUTING.md", "docs/heads.md", "docs/verification.md", "docs/metrics.md"),
     *("docs/calibration.md", "docs/decisions.md", "docs/queries.md", "docs/data.md"),
-    *("docs/compare.md", "docs/speed.md"),
+    *("docs/compare.md", "docs/speed.md", "docs/distributed.md"),
 ]
 
 
