@@ -222,3 +222,22 @@ def test_special_functions_are_good_to_a_few_units_in_the_last_place(name, low, 
     # the interpreter rounds a * b before it adds c, which on a GPU is one operation
     relative = 6e-6 if name in ("exp", "decay") else 1e-6
     assert ((out - exact).abs() <= relative * exact.abs() + small).all()
+
+
+def test_a_loss_with_terms_of_its_own_is_left_to_them():
+    class Own(Separable):
+        def pos(self, v):
+            return v
+
+        def neg(self, v):
+            return v
+
+        def terms(self, logits, labels):
+            return 0 * logits + 7, None
+
+        groups = losses.Loss.groups
+
+    v, y = draw(2, 3)
+    assert Own()(v, y) == 7
+    with pytest.raises(RuntimeError, match="no kernel"):
+        Own(impl="triton")(v, y)

@@ -8,7 +8,7 @@ import torch
 from labelset import losses
 from labelset.kernels._formula import Formula
 from labelset.kernels._lower import lowered
-from labelset.kernels._source import source
+from labelset.kernels._source import compiled, source
 from labelset.kernels._trace import NotTraceable, trace
 
 WIDE = torch.linspace(-40, 40, 1601, dtype=torch.float64)
@@ -161,3 +161,19 @@ def test_a_bound_on_a_sigmoid_is_a_bound_on_its_argument():
     f = Formula()
     place = f.compare("gt", f.put("sigmoid", f.input(0)), f.constant(0.6))
     assert f.known(f.steps[place].args[1]) == pytest.approx(math.log(1.5))
+
+
+def test_every_formula_has_a_name_of_its_own():
+    """Triton takes two functions of one name in one kernel for the same."""
+    texts = [source(*lowered(*traced), 1) for traced in (squared(), cubed())]
+    assert len({compiled(text).__name__ for text in texts}) == 2
+
+
+def squared():
+    formula, outputs, _ = trace(lambda v: (v**2,), 1)
+    return formula, outputs
+
+
+def cubed():
+    formula, outputs, _ = trace(lambda v: (v**3,), 1)
+    return formula, outputs

@@ -362,6 +362,12 @@ class NoLossAtEpoch(Plain):
 
 
 @dataclass(**FROZEN)
+class KernelIsOther(Plain):
+    def by_kernel(self, impl, scores, labels):
+        return 1.01 * self.eager(scores, labels)
+
+
+@dataclass(**FROZEN)
 class Crashes(Plain):
     def terms(self, logits, labels):
         raise KeyError("oops")
@@ -384,6 +390,7 @@ PLANTED = {
     "autocast": [WrongUnderAutocast],
     "compiled": [BreaksTheGraph, LinkBreaksTheGraph],
     "functional": [BreaksTheGraph],
+    "implementations": [KernelIsOther],
     "refuses": [Guesses, Broadcasts, AcceptsALittleMore],
     "link": [
         SigmoidByHabit,

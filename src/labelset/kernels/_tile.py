@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from labelset import check
 from labelset.kernels._stored import block_starts
 from labelset.labels import Labels
 
@@ -105,5 +106,6 @@ def label_arrays(labels: Tensor | Labels, width: int) -> tuple[Tensor, Tensor, T
     if isinstance(labels, Labels):
         values = labels.indices if labels.values is None else labels.values
         return block_starts(labels, width), labels.indices, values
+    check.unit_interval(labels)
     labels = labels.contiguous()
     return (labels.view(torch.uint8) if labels.dtype == torch.bool else labels,) * 3

@@ -83,6 +83,10 @@ class Loss(ABC):
         """The loss by the kernels of `triton` or `native`; None where it has none."""
         return None
 
+    def _inherits(self, base: type, *methods: str) -> bool:
+        """Whether these methods are those of `base`, on which its kernels stand."""
+        return all(getattr(type(self), name) is getattr(base, name) for name in methods)
+
     @cached_property
     def _compiled(self) -> Any:
         return value_and_gradient(self.eager)

@@ -85,7 +85,9 @@ class ConfusionLoss(Loss):
         return 1 - top / (bottom + TINY)
 
     def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
-        metric = self._metric(scores.shape[1], scores.device)
+        metric = None
+        if self._inherits(ConfusionLoss, "terms", "groups", "loss"):
+            metric = self._metric(scores.shape[1], scores.device)
         if metric is None:
             return None
         mean = self.reduction == "mean"

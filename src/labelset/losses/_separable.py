@@ -55,7 +55,9 @@ class Separable(Loss):
         return super().groups(v, labels)
 
     def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
-        pair = self._pair(scores.shape[1], scores.device)
+        pair = None
+        if self._inherits(Separable, "terms", "groups", "_sparse_terms"):
+            pair = self._pair(scores.shape[1], scores.device)
         if pair is None:
             return None
         mean = self.reduction == "mean"

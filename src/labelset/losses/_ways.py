@@ -78,7 +78,7 @@ class WayLoss(Loss):
         return self._along(self.way, logits, labels)
 
     def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
-        if self._traced is None:
+        if not self._inherits(WayLoss, "terms", "groups", "rows") or self._traced is None:
             return None
         mean = self.reduction == "mean"
 

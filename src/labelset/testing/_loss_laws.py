@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from labelset.testing import _link_laws, _machine_laws, _value_laws
+from labelset.testing import _backend_laws, _link_laws, _machine_laws, _value_laws
 from labelset.testing._cases import hold_to
 
 __all__ = ["LOSS_LAWS", "check_loss"]
@@ -30,6 +30,7 @@ LOSS_LAWS: dict[str, Callable[[Any], None]] = {
         _machine_laws.compiled,
         _machine_laws.functional,
         _machine_laws.refuses,
+        _backend_laws.implementations,
         _link_laws.link,
         _link_laws.properness,
     )

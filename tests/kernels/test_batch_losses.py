@@ -1,4 +1,4 @@
-"""Way losses by Triton's kernels against the eager formula in float64."""
+"""Smooth metrics and way losses by Triton's kernels against the eager formula in float64."""
 
 import os
 import subprocess
@@ -9,20 +9,26 @@ import pytest
 import torch
 
 import labelset as ls
+from labelset.testing._backend_laws import as_close_as_eager
 
-CASES = [
-    pytest.param(name, example, id=f"{name}-{i}")
-    for name in ("two-way", "softmax", "multi-similarity")
-    for i, example in enumerate(ls.losses.catalog.get(name).examples)
-    if example.get("way") != "joint"
-]
+METRICS, WAY_LOSSES = (
+    [
+        pytest.param(name, example, id=f"{name}-{i}")
+        for name in names
+        for i, example in enumerate(ls.losses.catalog.get(name).examples)
+        if example.get("way") != "joint"
+    ]
+    for names in (
+        ("sigmoid-f1", "unbounded-f1", "smooth"),
+        ("two-way", "softmax", "multi-similarity"),
+    )
+)
+AVERAGES = ("macro", "micro", "weighted", "samples")
 WAYS = ("sample", "class", "both")
-# sums that overflow are thrown away: those of huge scores are taken again, with care
-pytestmark = pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 
 
 def drawn(rows, n, seed=0, size=2.0):
-    """Scores, and hard labels with a row and a column of none, and a column of all."""
+    """Scores, and hard labels with a row of none, a column of none and a column of all."""
     g = torch.Generator().manual_seed(seed)
     v = size * torch.randn(rows, n, generator=g)
     y = torch.rand(rows, n, generator=g) < 0.3
@@ -60,21 +66,115 @@ def gradient(loss, v, labels, upstream=1.0):
 
 def agrees(name, v, labels, upstream=1.0, **settings):
     """No further from float64 than eager in float32 is, give or take rounding."""
-    kernel = ls.losses.build(name, impl="triton", **settings)
-    eager = ls.losses.build(name, impl="eager", **settings)
-    found, plain = (
-        gradient(kernel, v, labels, upstream),
-        gradient(eager, v.float(), labels, upstream),
-    )
-    truth = gradient(eager, v.double(), labels, upstream)
-    for mine, theirs, right in zip(found, plain, truth, strict=True):
-        scale = right.abs().max()
-        allowed = 4 * (theirs - right).abs().max() + 2e-6 * scale + 1e-7
-        assert (mine - right).abs().max() <= allowed
+    as_close_as_eager(ls.losses.build(name, **settings), "triton", v, labels, upstream)
 
 
-@pytest.mark.parametrize(("name", "example"), CASES)
-def test_every_example_is_as_exact_as_eager(name, example):
+@pytest.mark.parametrize(("name", "example"), METRICS)
+def test_every_example_is_as_exact_as_eager_of_metrics(name, example):
+    v, y = drawn(19, 23)
+    for labels in (y, softened(y)):
+        agrees(name, v, labels, upstream=3.0, **example)
+
+
+@pytest.mark.parametrize("kind", ["bool", "uint8", "float", "soft", "labels", "soft labels"])
+@pytest.mark.parametrize("average", AVERAGES)
+def test_every_kind_of_labels_and_average(kind, average):
+    v, y = drawn(19, 23)
+    for reduction in ("mean", "sum"):
+        agrees("sigmoid-f1", v, kinds(y)[kind], average=average, beta=2.0, reduction=reduction)
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_steepness_and_offset_per_label(average):
+    v, y = drawn(19, 23)
+    g = torch.Generator().manual_seed(2)
+    beta, eta = torch.rand(23, generator=g) + 0.5, torch.randn(23, generator=g)
+    agrees("sigmoid-f1", v, y, average=average, beta=beta, eta=eta)
+    agrees("smooth", v, softened(y), average=average, beta=beta, eta=0.3)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (41, 401)])
+@pytest.mark.parametrize("average", AVERAGES)
+def test_odd_shapes_of_metrics(shape, average):
+    v, y = drawn(*shape)
+    agrees("sigmoid-f1", v, y, average=average)
+
+
+@pytest.mark.parametrize(("shape", "average"), [((2100, 5), "macro"), ((2, 2100), "samples")])
+def test_groups_that_several_programs_share_of_metrics(shape, average):
+    v, y = drawn(*shape)
+    agrees("sigmoid-f1", v, y, average=average)
+    agrees("sigmoid-f1", v, ls.Labels.from_dense(softened(y)), average=average)
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_nothing_known_costs_nothing(average):
+    v, _ = drawn(5, 7)
+    kernel = ls.losses.build("sigmoid-f1", impl="triton", average=average)
+    value, slope = gradient(kernel, v, torch.full((5, 7), torch.nan))
+    assert value == 0
+    assert (slope == 0).all()
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_huge_scores_stay_finite(average):
+    v, y = drawn(19, 23, size=1e4)
+    agrees("sigmoid-f1", v, y, average=average)
+    agrees("sigmoid-f1", v, softened(y), average=average)
+
+
+def test_unknown_scores_are_inert_of_metrics():
+    v, y = drawn(19, 23)
+    soft = softened(y)
+    spoiled = torch.where(soft.isnan(), torch.nan, v)
+    kernel = ls.losses.build("sigmoid-f1", impl="triton")
+    assert all(map(torch.equal, gradient(kernel, spoiled, soft), gradient(kernel, v, soft)))
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_labels_beyond_0_and_1_are_refused_of_metrics(size):
+    v, y = drawn(19, 23, size=size)
+    kernel = ls.losses.build("sigmoid-f1", impl="triton")
+    for wrong in (y.to(torch.uint8), y.float()):
+        wrong[4, 5] = 2
+        with pytest.raises(ValueError, match=r"\[0, 1\]"):
+            kernel(v, wrong)
+
+
+def test_scores_that_are_not_contiguous_of_metrics():
+    v, y = drawn(23, 19)
+    agrees("sigmoid-f1", v.T, y.T)
+    agrees("sigmoid-f1", v[:, ::2], y[:, ::2], average="samples")
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_reduced_precision_of_metrics(average):
+    v, y = drawn(19, 23)
+    v = v.bfloat16()
+    kernel = ls.losses.build("sigmoid-f1", impl="triton", average=average)
+    value, slope = gradient(kernel, v, y)
+    truth = gradient(ls.losses.build("sigmoid-f1", impl="eager", average=average), v.double(), y)
+    assert value == pytest.approx(truth[0].item(), rel=1e-4)
+    assert (slope - truth[1]).abs().max() <= 2e-2 * truth[1].abs().max()
+
+
+def test_learnt_settings_have_no_kernel():
+    v, y = drawn(5, 7)
+    beta = torch.nn.Parameter(torch.ones(7))
+    with pytest.raises(RuntimeError, match="has no kernel"):
+        ls.losses.build("sigmoid-f1", impl="triton", beta=beta)(v, y)
+
+
+def test_a_second_backward_gives_the_same():
+    v, y = drawn(5, 7)
+    leaf = v.requires_grad_()
+    value = ls.losses.build("sigmoid-f1", impl="triton")(leaf, y)
+    first, second = (torch.autograd.grad(value, leaf, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize(("name", "example"), WAY_LOSSES)
+def test_every_example_is_as_exact_as_eager_of_ways(name, example):
     v, y = drawn(19, 23)
     for labels in (y, softened(y)):
         agrees(name, v, labels, upstream=3.0, **example)
@@ -89,14 +189,14 @@ def test_every_kind_of_labels_and_way(kind, way):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (41, 401)])
-def test_odd_shapes(shape):
+def test_odd_shapes_of_ways(shape):
     v, y = drawn(*shape)
     agrees("two-way", v, y)
     agrees("softmax", v, y, way="both")
 
 
 @pytest.mark.parametrize(("shape", "way"), [((600, 5), "both"), ((3, 600), "sample")])
-def test_groups_that_several_programs_share(shape, way):
+def test_groups_that_several_programs_share_of_ways(shape, way):
     v, y = drawn(*shape)
     agrees("two-way", v, y, way=way)
     agrees("softmax", v, ls.Labels.from_dense(softened(y)), way=way)
@@ -135,7 +235,7 @@ def test_no_label_on_and_nothing_known(name, way):
     assert (slope == 0).all()
 
 
-def test_unknown_scores_are_inert():
+def test_unknown_scores_are_inert_of_ways():
     v, y = drawn(19, 23)
     soft = softened(y)
     spoiled = torch.where(soft.isnan(), torch.nan, v)
@@ -150,22 +250,23 @@ def test_a_score_that_is_not_a_number_is_not_hidden():
 
 
 @pytest.mark.parametrize("size", [1.0, 1e3])
-def test_labels_beyond_0_and_1_are_not_hidden(size):
+def test_labels_beyond_0_and_1_are_refused_of_ways(size):
     v, y = drawn(19, 23, size=size)
     kernel = ls.losses.build("two-way", impl="triton")
     for wrong in (y.to(torch.uint8), y.float()):
         wrong[4, 5] = 2
-        assert kernel(v, wrong).isnan()
+        with pytest.raises(ValueError, match=r"\[0, 1\]"):
+            kernel(v, wrong)
 
 
-def test_scores_that_are_not_contiguous():
+def test_scores_that_are_not_contiguous_of_ways():
     v, y = drawn(23, 19)
     agrees("two-way", v.T, y.T)
     agrees("softmax", v[:, ::2], y[:, ::2])
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_reduced_precision(way):
+def test_reduced_precision_of_ways(way):
     v, y = drawn(19, 23)
     v = v.bfloat16()
     value, slope = gradient(ls.losses.build("two-way", impl="triton", way=way), v, y)
