@@ -19,15 +19,14 @@ def implementations(loss: Loss) -> None:
     """Every implementation at hand is as close to float64 as the eager formula is."""
     if not isinstance(loss, Loss) or isinstance(loss, Sum) or loss.reduction == "none":
         return
-    for impl in ("native", "triton"):
-        if missing(impl, torch.zeros(1)):
+    for impl, device in (("native", "cpu"), ("triton", "cuda")):
+        if (device == "cuda" and not torch.cuda.is_available()) or missing(
+            impl, torch.zeros(1, device=device)
+        ):
             continue
-        some = list(Cases(loss).all(12))[
-            :: 3 if impl == "triton" else 1
-        ]  # (its interpreter is slow)
-        for v, y in (*some, Cases(loss).far()):
-            for labels in (y, Labels.from_dense(y)):
-                as_close_as_eager(loss, impl, v.float(), labels)
+        for v, y in (*Cases(loss).all(12), Cases(loss).far()):
+            for labels in (y.to(device), Labels.from_dense(y).to(device)):
+                as_close_as_eager(loss.to(device), impl, v.float().to(device), labels)
 
 
 def as_close_as_eager(
