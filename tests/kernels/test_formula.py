@@ -177,3 +177,12 @@ def squared():
 def cubed():
     formula, outputs, _ = trace(lambda v: (v**3,), 1)
     return formula, outputs
+
+
+def test_a_choice_times_the_other_choice_is_a_product():
+    f = Formula()
+    v, e = f.input(0), f.input(1)
+    positive = f.compare("ge", v, f.constant(0.0))
+    product = f.mul(f.put("where", positive, v, e), f.put("where", positive, e, v))
+    assert f.steps[product] == ("mul", (v, e), 0.0)
+    assert f.steps[f.mul(f.put("where", positive, v, e), e)].op == "mul"

@@ -293,6 +293,9 @@ def test_soft_counts(shape, kind, by_row):
     on, off, dim = target.on, target.off, int(by_row)
     exact = torch.stack([(a * b).sum(dim) for a in (yes, no) for b in (on, off)])
     torch.testing.assert_close(found.sums, exact.detach(), rtol=1e-5, atol=1e-30)
+    first = soft_counts(program, columns, v, y, by_row, last=False)
+    torch.testing.assert_close(first.sums[:3], found.sums[:3], rtol=1e-6, atol=1e-30)
+    assert not first.sums[3].any()
     torch.testing.assert_close(found.on, on.sum(dim))
     assert torch.equal(found.known, (on + off > 0).double().sum(dim))
     factors = torch.randn(4, lines, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
@@ -300,6 +303,20 @@ def test_soft_counts(shape, kind, by_row):
         (slope,) = torch.autograd.grad((f * exact).sum(), x, retain_graph=True)
         got = soft_counts_gradient(program, columns, v, y, by_row, f)
         torch.testing.assert_close(got.double(), slope, rtol=2e-5, atol=1e-7)
+
+
+def test_slopes_of_yes_and_no_need_not_be_opposite():
+    v, y = labels_like("soft", scores_like((20, 30)), 0.2)
+    program, columns = program_of(lambda v: (torch.sigmoid(v), torch.exp(-(v.square()))), 1)
+    assert not program.opposite
+    x, target = dense_target(v.double(), y.double())
+    x = x.requires_grad_()
+    sides = torch.sigmoid(x), torch.exp(-x.square())
+    exact = torch.stack([(a * b).sum(0) for a in sides for b in (target.on, target.off)])
+    factors = torch.randn(4, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    (slope,) = torch.autograd.grad((factors * exact).sum(), x)
+    got = soft_counts_gradient(program, columns, v, y, False, factors)
+    torch.testing.assert_close(got.double(), slope, rtol=2e-5, atol=1e-6)
 
 
 def test_decisions_may_be_the_scores_themselves():

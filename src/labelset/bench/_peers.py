@@ -1,8 +1,9 @@
-"""The same losses as other packages give them, where those are installed."""
+"""The same losses as people write them, and as other packages give them where installed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -10,9 +11,15 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from labelset.bench._plain import PLAIN
+
 __all__ = ["PEERS", "installed", "peer", "peers_of"]
 
 Function = Callable[[Tensor, Tensor], Tensor]
+
+
+def _plain(loss: str) -> Function:
+    return PLAIN[loss]
 
 
 def _torch_bce() -> Function:
@@ -42,20 +49,21 @@ def _timm_asl() -> Function:
 
 
 PEERS: dict[str, dict[str, Callable[[], Function]]] = {
+    "plain": {loss: partial(_plain, loss) for loss in PLAIN},
     "torch": {"bce": _torch_bce},
     "torchvision": {"focal": _torchvision_focal},
     "timm": {"bce": _timm_bce, "asl": _timm_asl},
 }
-"""Package -> loss -> what makes its function of scores and a floating-point target."""
+"""Package, or "plain" -> loss -> what makes its function of scores and a floating-point target."""
 
 
 def installed(package: str) -> bool:
-    """Whether the package can be imported.
+    """Whether the package can be imported; plain formulas need none.
 
     >>> installed("torch")
     True
     """
-    return find_spec(package) is not None
+    return package == "plain" or find_spec(package) is not None
 
 
 def peers_of(loss: str) -> list[str]:

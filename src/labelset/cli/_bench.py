@@ -26,9 +26,10 @@ two events, and small shapes are also measured one synchronised call at a time; 
 clock. Errors are against the formula in float64, on the same random scores. A case that fails, or
 runs out of memory, is a row with a note.
 
-Implementations: eager (the plain formula), torch.compile (of that formula, backward by autograd),
-compiled (value and gradient in one compiled function), triton, native, auto, and, for the losses
-they have too, torch, torchvision and timm where installed."""
+Implementations: eager (the formula as this package has it), torch.compile (of that formula,
+backward by autograd), compiled (value and gradient in one compiled function), triton, native,
+auto, and, for the losses they have too, plain (the formula as one writes it without this package),
+torch, torchvision and timm where installed."""
 SHAPES = ["512x80", "256x8921"]
 GPU_SHAPES = [*SHAPES, "256x20000", "512x131072", "4096x131072"]
 

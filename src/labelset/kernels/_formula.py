@@ -107,11 +107,18 @@ class Formula:
             return product if minus_u and minus_w else self.neg(product)
         if a is not None:
             return self._times(a, y)
+        if (both := self._both(self.steps[x], self.steps[y])) is not None:
+            return self.mul(*both)
         for one, other in ((x, y), (y, x)):  # constants go outwards, where they meet
             step = self.steps[one]
             if step.op == "mul" and (c := self.known(step.args[0])) is not None:
                 return self._times(c, self.mul(step.args[1], other))
         return self.put("mul", *sorted((x, y)))
+
+    def _both(self, one: Step, other: Step) -> tuple[int, ...] | None:
+        """x and y of where(truth, x, y) and where(truth, y, x)."""
+        choices = one.op == other.op == "where" and one.args[0] == other.args[0]
+        return one.args[1:] if choices and one.args[1:] == other.args[:0:-1] else None
 
     def _times(self, a: float, y: int) -> int:
         """A constant times a step."""

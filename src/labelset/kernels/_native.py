@@ -44,12 +44,23 @@ class Program:
         return encoded(self.formula, self.outputs[1::2])
 
     @cached_property
+    def yes(self) -> Code:
+        return encoded(self.formula, self.outputs[:1])
+
+    @cached_property
     def values(self) -> Code:
+        """yes and no."""
         return encoded(self.formula, self.outputs[:2])
 
     @cached_property
+    def opposite(self) -> bool:
+        """Whether the slope of `no` is minus that of `yes`."""
+        return self.formula.neg(self.outputs[2]) == self.outputs[3]
+
+    @cached_property
     def slopes(self) -> Code:
-        return encoded(self.formula, self.outputs[2:])
+        """Those of yes and no, or where they are opposite, that of yes."""
+        return encoded(self.formula, self.outputs[2 : 3 if self.opposite else 4])
 
 
 def separable(

@@ -52,15 +52,21 @@ class Given:
         def some(ends: tuple[int, int]) -> bool:
             return work(self.scores, self.y, *args, *ends)
 
-        threads = torch.get_num_threads()
-        if threads == 1 or parts < 2 or self.v.numel() < SMALL:
-            good = [some((0, parts))]
-        else:
-            cuts = np.unique(np.linspace(0, parts, 4 * threads + 1).astype(int)).tolist()
-            with ThreadPoolExecutor(threads) as pool:
-                good = list(pool.map(some, pairwise(cuts)))
-        if not all(good):
+        threads = 1 if self.v.numel() < SMALL else torch.get_num_threads()
+        cuts = np.unique(np.linspace(0, parts, 4 * threads + 1 if threads > 1 else 2).astype(int))
+        waiting = iter([*pairwise(cuts.tolist())])
+        if not _shared(lambda: all(some(ends) for ends in waiting), threads):
             check.unit_interval(self.labels)  # type: ignore[arg-type]
+
+
+def _shared(work: Callable[[], bool], threads: int) -> bool:
+    """Whether the work went well on every thread; this one does its share, as others take time
+    to start."""
+    if threads == 1:
+        return work()
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(work) for _ in range(threads - 1)]
+        return all([work(), *(other.result() for other in others)])
 
 
 def _arrays(labels: Tensor | Labels) -> list[Tensor | None]:

@@ -20,7 +20,7 @@ class SoftCounts(NamedTuple):
     """Sums in float64, one per column or per row."""
 
     sums: Tensor
-    """(4, lines): of yes * on, yes * off, no * on, no * off."""
+    """(4, lines): of yes * on, yes * off, no * on, no * off; 0 for the last if not wanted."""
     on: Tensor
     """(lines,): how much is on."""
     known: Tensor
@@ -33,16 +33,22 @@ def soft_counts(
     scores: Tensor,
     labels: Tensor | Labels,
     by_row: bool,
+    last: bool = True,
 ) -> SoftCounts:
-    """The soft confusion matrix of each row, or of each column, of yes(v) and no(v)."""
+    """The soft confusion matrix of each row, or of each column, of yes(v) and no(v).
+
+    Without the `last` sum, no(v) is computed only where labels are on.
+    """
     given, others = Given(scores, labels), per_label(columns, program.columns)
     rows, n = given.v.shape
     tall, wide = grid(rows, n, by_row, not by_row)
     bands = -(-rows // tall)
     sums = np.zeros((1, 6, rows) if by_row else (bands, 6, n))
-    codes = address(program.values), sizes(others), by_row, tall, wide, sums.ctypes.data
-    given.run(loops.decisions, bands * -(-n // wide), *codes)
+    codes = address(program.values if last else program.yes), address(program.values), last
+    where = sizes(others), by_row, tall, wide, sums.ctypes.data
+    given.run(loops.decisions, bands * -(-n // wide), *codes, *where)
     total = torch.from_numpy(sums[0] if len(sums) == 1 else sums.sum(0))
+    total[3] *= last
     return SoftCounts(total[:4], total[4], (n if by_row else rows) - total[5])
 
 
@@ -57,11 +63,13 @@ def soft_counts_gradient(
     """sum of factors * sums, by the scores; factors are (4, lines), or (4, 1) for all lines."""
     given, others = Given(scores, labels), per_label(columns, program.columns)
     rows, n = given.v.shape
-    each = np.empty(
-        (4, rows if by_row else n), np.float32
-    )  # numpy: so little is not worth torch's threads
-    each[:] = factors.detach().numpy()
+    by = factors.detach().numpy()
+    if program.opposite:
+        by = np.concatenate([by[:2] - by[2:], np.zeros_like(by[2:])])
+    each = np.empty((4, rows if by_row else n), np.float32)
+    each[:] = by
     gradient = torch.empty_like(given.v)
-    codes = address(program.slopes), sizes(others), by_row, each.ctypes.data, gradient.data_ptr()
-    given.run(loops.returns, -(-given.v.numel() // loops.UNIT), *codes)
+    codes = address(program.slopes), program.opposite, sizes(others)
+    out = by_row, each.ctypes.data, gradient.data_ptr()
+    given.run(loops.returns, -(-given.v.numel() // loops.UNIT), *codes, *out)
     return gradient

@@ -150,16 +150,17 @@ static PyObject *separable(PyObject *self, PyObject *args) {
     return finish(done);
 }
 
-/* decisions(scores, labels, values, columns, by_row, tall, wide, sums, first, last) */
+/* decisions(scores, labels, off, both, no, columns, by_row, tall, wide, sums, first, last) */
 static PyObject *decisions(PyObject *self, PyObject *args) {
-    PyObject *scores, *labels, *values, *columns;
+    PyObject *scores, *labels, *off, *both, *columns;
     Confusion job = {0};
     long first, last;
     Word sums;
-    if (!PyArg_ParseTuple(args, "OOOOpllKll", &scores, &labels, &values, &columns, &job.by_row, &job.tall,
-                          &job.wide, &sums, &first, &last) ||
+    if (!PyArg_ParseTuple(args, "OOOOpOpllKll", &scores, &labels, &off, &both, &job.no, &columns,
+                          &job.by_row, &job.tall, &job.wide, &sums, &first, &last) ||
         !take_scores(scores, &job.v, &job.rows) || !take_labels(labels, &job.y) ||
-        !take_program(values, &job.values) || !take_columns(columns, &job.columns))
+        !take_program(off, &job.off) || !take_program(both, &job.both) ||
+        !take_columns(columns, &job.columns))
         return NULL;
     job.sums = PLACE(sums);
     int done;
@@ -169,18 +170,19 @@ static PyObject *decisions(PyObject *self, PyObject *args) {
     return finish(done);
 }
 
-/* returns(scores, labels, slopes, columns, by_row, factors, gradient, first, last) */
+/* returns(scores, labels, slopes, opposite, columns, by_row, factors, gradient, first, last) */
 static PyObject *returns(PyObject *self, PyObject *args) {
     PyObject *scores, *labels, *slopes, *columns;
     Confusion job = {0};
     long first, last;
+    int opposite;
     Word factors, gradient;
-    if (!PyArg_ParseTuple(args, "OOOOpKKll", &scores, &labels, &slopes, &columns, &job.by_row, &factors,
-                          &gradient, &first, &last) ||
+    if (!PyArg_ParseTuple(args, "OOOpOpKKll", &scores, &labels, &slopes, &opposite, &columns, &job.by_row,
+                          &factors, &gradient, &first, &last) ||
         !take_scores(scores, &job.v, &job.rows) || !take_labels(labels, &job.y) ||
-        !take_program(slopes, &job.values) || !take_columns(columns, &job.columns))
+        !take_program(slopes, &job.off) || !take_columns(columns, &job.columns))
         return NULL;
-    job.factors = ADDRESS(factors), job.gradient = PLACE(gradient);
+    job.factors = ADDRESS(factors), job.gradient = PLACE(gradient), job.no = !opposite;
     int done;
     Py_BEGIN_ALLOW_THREADS
     done = WIDEST(returns)(&job, first, last);

@@ -75,6 +75,15 @@ static void NAME(feed)(Machine *m, const Scores *v, const Columns *given, long f
     m->reg[0] = own;
 }
 
+/* The scores of the entries collected, and their numbers per label, as a program's inputs. */
+static void NAME(gather)(Machine *m, const Scores *v, const Columns *given, const Desk *d) {
+    for (long i = 0; i < d->pending; i++) {
+        m->reg[0][i] = d->pending_on[i] == d->pending_on[i] ? NAME(score)(v, d->place[i]) : 0.0f;
+        for (int c = 0; c < given->count; c++)
+            m->reg[1 + c][i] = NAME(per_label)(given, c, d->place[i] % v->n);
+    }
+}
+
 /* Adds a block to sums in double precision, one each. */
 static void NAME(add)(double *sum, const float *x, long length) {
     INDEPENDENT for (long i = 0; i < length; i++) sum[i] += x[i];

@@ -22,12 +22,7 @@ static void NAME(blend)(Desk *d, const float *weight, long length) {
 
 /* The entries collected: their values summed, their gradients written. */
 static double NAME(settle)(const Separable *job, Desk *d) {
-    for (long i = 0; i < d->pending; i++) {
-        float w = d->pending_on[i];
-        d->both.reg[0][i] = w == w ? NAME(score)(&job->v, d->place[i]) : 0.0f;
-        for (int c = 0; c < job->columns.count; c++)
-            d->both.reg[1 + c][i] = NAME(per_label)(&job->columns, c, d->place[i] % job->v.n);
-    }
+    NAME(gather)(&d->both, &job->v, &job->columns, d);
     NAME(play)(&d->both, d->pending);
     NAME(blend)(d, d->pending_on, d->pending);
     double sum = NAME(total)(d->value, d->pending);

@@ -67,9 +67,9 @@ typedef struct {
 typedef struct {
     Scores v;
     Labels y;
-    Code values; /* yes and no, or their slopes */
+    Code off, both; /* yes, and no where it is wanted everywhere; both; or their slopes in `off` */
     Columns columns;
-    int by_row;
+    int by_row, no; /* whether `off` has a second result */
     long rows, tall, wide;
     double *sums;
     const float *factors;

@@ -40,6 +40,12 @@ class Metric:
     """The loss of tp, fp, fn and tn as it is written."""
     texts: dict[bool, tuple[str, str, str]] = field(default_factory=dict)
 
+    @property
+    def counts_last(self) -> bool:
+        """Whether the loss depends on tn, to which nearly every entry adds."""
+        formula, outputs = self.ratio
+        return formula.known(outputs[4]) != 0
+
     @cached_property
     def program(self) -> _native.Program:
         return _native.Program(*self.decide)
@@ -93,7 +99,7 @@ def _by_native(
     """Sums and gradient in C, and between them the few ratios in float64 by torch."""
     by_row, micro = average in ("samples", "micro"), average == "micro"
     given = metric.program, metric.columns, v, labels, by_row
-    sums, on, known = soft_counts(*given)
+    sums, on, known = soft_counts(*given, metric.counts_last)
     if micro:
         sums, known = sums.sum(1, keepdim=True), known.sum(0, keepdim=True)
     weights = on if average == "weighted" else (known > 0).double()
