@@ -1,5 +1,16 @@
-"""Losses over the global batch: what one process with the rows of all ranks would compute."""
+"""Losses over ranks, of which each holds some rows or some labels: as one process computes them."""
 
 from labelset.distributed._global import GlobalBatch, global_batch
+from labelset.distributed._head import ShardedLinear, shard_labels
+from labelset.distributed._labels import OverLabels, over_labels
+from labelset.distributed._linear import linear_loss
 
-__all__ = ["GlobalBatch", "global_batch"]
+__all__ = [
+    "GlobalBatch",
+    "OverLabels",
+    "ShardedLinear",
+    "global_batch",
+    "linear_loss",
+    "over_labels",
+    "shard_labels",
+]

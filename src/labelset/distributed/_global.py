@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,22 +10,12 @@ import torch
 from torch import Tensor
 
 from labelset import check
-from labelset.distributed._columns import BothWays, ConfusionColumns, WayColumns
-from labelset.distributed._ranks import ranks, steeper
-from labelset.distributed._rows import Rows
+from labelset.distributed._parts import Part, parts
+from labelset.distributed._ranks import Grid, ranks, steeper
 from labelset.losses._base import Loss, Terms, as_loss
-from labelset.losses._confusion import ConfusionLoss
-from labelset.losses._separable import Separable
-from labelset.losses._sum import Sum
 from labelset.losses._target import Target
-from labelset.losses._ways import WayLoss
-from labelset.losses.lpr import LPR
-from labelset.losses.spa_lpr import SPAPairs
 
-__all__ = ["GlobalBatch", "global_batch"]
-
-Part = Callable[[Tensor, Any, Any], Tensor]
-"""Logits, labels and process group to a value over all ranks, in float64."""
+__all__ = ["GlobalBatch", "Spread", "global_batch"]
 
 
 def global_batch(loss: Any, group: Any = None, ddp: bool = False) -> GlobalBatch:
@@ -55,30 +44,12 @@ def global_batch(loss: Any, group: Any = None, ddp: bool = False) -> GlobalBatch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GlobalBatch(Loss):
-    """What `global_batch` makes; its link, parameters and epochs are those of the loss `of`."""
+class Spread(Loss):
+    """A loss that is computed by several ranks; what it means is what the loss `of` means."""
 
     of: Loss
     group: Any = None
     ddp: bool = False
-
-    reductions = ("mean", "sum")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self._parts  # what cannot be summed over ranks is refused here, not in training
-
-    def __call__(self, logits: Tensor, labels: Any) -> Tensor:
-        world = ranks(self.group)
-        if world == 1:
-            return self.of(logits, labels)
-        values = [factor * part(logits, labels, self.group) for factor, part in self._parts]
-        value = torch.stack(values).sum(0).to(check.logits(logits[:0]).dtype)
-        return steeper(value, world) if self.ddp else value
-
-    @cached_property
-    def _parts(self) -> list[tuple[float, Part]]:
-        return parts(self.of)
 
     def terms(self, logits: Tensor, labels: Target) -> Terms:
         raise TypeError("a loss over ranks has no terms of its own; ask its `of`")
@@ -105,29 +76,25 @@ class GlobalBatch(Loss):
         return self.of.detached
 
 
-def parts(loss: Loss) -> list[tuple[float, Part]]:
-    """What is added up, with its factor: each part knows what it must send."""
-    if isinstance(loss, SPAPairs):
-        loss = loss._sum
-    if isinstance(loss, Sum):
-        return [(w * factor, part) for w, one in loss.parts for factor, part in parts(one)]
-    if isinstance(loss, ConfusionLoss) and type(loss).terms is ConfusionLoss.terms:
-        by_row = loss.average == "samples"
-        return [(1.0, Rows.of(loss) if by_row else ConfusionColumns(loss))]
-    if isinstance(loss, WayLoss) and type(loss).rows is WayLoss.rows:
-        return [(1.0, way(loss))]
-    if isinstance(loss, (Separable, LPR)):
-        return [(1.0, Rows.of(loss))]
-    raise TypeError(
-        f"global_batch knows the losses of the catalogue, their sums and Separable losses, got "
-        f"{type(loss).__name__}, of which it cannot know what to add up over ranks; derive it "
-        "from labelset.losses.Separable, or gather the logits yourself"
-    )
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GlobalBatch(Spread):
+    """What `global_batch` makes; its link, parameters and epochs are those of the loss `of`."""
 
+    reductions = ("mean", "sum")
 
-def way(loss: WayLoss) -> Part:
-    """Rows, columns, both, or the matrix as one row."""
-    rows, columns = Rows.of(loss, way="sample"), WayColumns(loss, joint=loss.way == "joint")
-    if loss.way == "both":
-        return BothWays(rows, columns)
-    return rows if loss.way == "sample" else columns
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._parts  # what cannot be summed over ranks is refused here, not in training
+
+    def __call__(self, logits: Tensor, labels: Any) -> Tensor:
+        world = ranks(self.group)
+        if world == 1:
+            return self.of(logits, labels)
+        grid = Grid(rows=self.group)
+        values = [factor * part(logits, labels, grid) for factor, part in self._parts]
+        value = torch.stack(values).sum(0).to(check.logits(logits[:0]).dtype)
+        return steeper(value, world) if self.ddp else value
+
+    @cached_property
+    def _parts(self) -> list[tuple[float, Part]]:
+        return parts(self.of)

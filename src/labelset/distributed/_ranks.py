@@ -1,17 +1,48 @@
 """Sums and log-sum-exps over ranks, differentiable.
 
 Every rank computes the same value from the same total, so that the slope of the value by a rank's
-own share needs no further exchange: backward is local.
+own share needs no further exchange: backward is local. `entered` is the other way round: forward
+is local, and backward adds up.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
 
-__all__ = ["log_total", "ranks", "steeper", "total"]
+from labelset.distributed._lost import all_reduce
+
+__all__ = [
+    "ALONE",
+    "Grid",
+    "axis",
+    "entered",
+    "log_total",
+    "members",
+    "only_once",
+    "ranks",
+    "steeper",
+    "total",
+]
+
+ALONE = "alone"
+"""In place of a group (where None is all ranks): nothing is spread over ranks."""
+
+ONCE = (
+    "a loss that compares what different ranks hold can be differentiated once; for second "
+    "derivatives use one process, or a loss of single entries"
+)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Over which ranks the rows of the batch are spread, and over which its labels."""
+
+    rows: Any = ALONE
+    labels: Any = ALONE
 
 
 def ranks(group: Any) -> int:
@@ -26,15 +57,38 @@ def ranks(group: Any) -> int:
     return size
 
 
-def total(x: Tensor, group: Any) -> Tensor:
-    """The sum of x over ranks: sum_r x_r."""
-    found: Tensor = _Total.apply(x, group)  # type: ignore[no-untyped-call]
-    return found
+def axis(group: Any) -> Any:
+    """The group, or `ALONE` where it is one rank."""
+    return ALONE if group is ALONE or ranks(group) == 1 else group
 
 
-def log_total(x: Tensor, group: Any) -> Tensor:
+def members(group: Any) -> list[int]:
+    """The global numbers of the ranks of a group."""
+    world = distributed.group.WORLD
+    return list(distributed.get_process_group_ranks(world if group is None else group))
+
+
+def total(x: Tensor, *groups: Any) -> Tensor:
+    """The sum of x over ranks: sum_r x_r, over the ranks of one group after the other."""
+    for group in groups:
+        if group is not ALONE:
+            x = _Total.apply(x, group)  # type: ignore[no-untyped-call]
+    return x
+
+
+def log_total(x: Tensor, *groups: Any) -> Tensor:
     """log sum_r exp(x_r) over ranks; -inf, with zero gradient, where every x_r is -inf."""
-    found: Tensor = _LogTotal.apply(x, group)  # type: ignore[no-untyped-call]
+    for group in groups:
+        if group is not ALONE:
+            x = _LogTotal.apply(x, group)  # type: ignore[no-untyped-call]
+    return x
+
+
+def entered(x: Tensor, group: Any) -> Tensor:
+    """x, which every rank of the group holds and uses in part: its gradient is summed over them."""
+    if group is ALONE:
+        return x
+    found: Tensor = _Entered.apply(x, group)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -44,11 +98,20 @@ def steeper(x: Tensor, factor: float) -> Tensor:
     return found
 
 
-class _Once(torch.autograd.Function):
-    """A slope that may not be differentiated again, which would need the other ranks' rows.
+def only_once() -> None:
+    """For the backward of what has no graph of its own."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(ONCE)
 
-    torch's own `once_differentiable` lets `torch.autograd.grad` pass with a wrong number.
-    """
+
+def once(slope: Tensor) -> Tensor:
+    """A slope that may not be differentiated again, which would need what other ranks hold."""
+    found: Tensor = _Once.apply(slope)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Once(torch.autograd.Function):
+    """Torch's own `once_differentiable` lets `torch.autograd.grad` pass with a wrong number."""
 
     @staticmethod
     def forward(ctx: Any, slope: Tensor) -> Tensor:
@@ -56,10 +119,7 @@ class _Once(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        raise RuntimeError(
-            "a loss of the columns of the global batch can be differentiated once; for second "
-            "derivatives use one process, or a loss of rows or entries"
-        )
+        raise RuntimeError(ONCE)
 
 
 class _Total(torch.autograd.Function):
@@ -68,12 +128,12 @@ class _Total(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
         found = x.detach().clone(memory_format=torch.contiguous_format)
-        distributed.all_reduce(found, group=group)
+        all_reduce(found, group=group)
         return found
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        return _Once.apply(upstream), None  # type: ignore[no-untyped-call]
+        return once(upstream), None
 
 
 class _LogTotal(torch.autograd.Function):
@@ -82,10 +142,10 @@ class _LogTotal(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
         top = x.detach().clone(memory_format=torch.contiguous_format)
-        distributed.all_reduce(top, distributed.ReduceOp.MAX, group=group)
+        all_reduce(top, distributed.ReduceOp.MAX, group=group)
         top = torch.where(top.isfinite(), top, torch.zeros_like(top))
         found = (x.detach() - top).exp()
-        distributed.all_reduce(found, group=group)
+        all_reduce(found, group=group)
         found = top + found.log()
         ctx.save_for_backward(x, found)
         return found
@@ -95,7 +155,20 @@ class _LogTotal(torch.autograd.Function):
         x, found = ctx.saved_tensors
         slope = upstream * (x - found).exp()
         slope = torch.where(x == -torch.inf, torch.zeros_like(x), slope)
-        return _Once.apply(slope), None  # type: ignore[no-untyped-call]
+        return once(slope), None
+
+
+class _Entered(torch.autograd.Function):
+    """The gradient of what went in is the sum of what the ranks have made of it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        return total(upstream, ctx.group), None
 
 
 class _Steeper(torch.autograd.Function):

@@ -1,0 +1,145 @@
+"""Which of all labels a rank holds, and who holds the others."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+from labelset.distributed._lost import all_reduce
+from labelset.distributed._ranks import ALONE, Grid, axis, members, ranks
+
+__all__ = ["Place", "group_of", "is_dtensor", "placed"]
+
+Span = tuple[int, int, int]
+"""first, last and all: this rank holds first ... last - 1 of 0 ... all - 1."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The labels, and rows, of this rank; where ranks hold rows of their own they are all."""
+
+    labels: Span
+    rows: Span
+    grid: Grid
+
+
+def is_dtensor(x: Any) -> bool:
+    """Whether x is a DTensor; their module is not imported for those who have none."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(x, module.DTensor)
+
+
+def group_of(group: Any) -> Any:
+    """A process group (None: all ranks) as it is, or that of a 1-D DeviceMesh."""
+    return group.get_group() if hasattr(group, "get_group") else group
+
+
+def placed(t: Tensor, dim: int, group: Any, rows: Any, height: int) -> tuple[Tensor, Place]:
+    """This rank's part of logits (labels along `dim` 1) or weights (0), and where it belongs.
+
+    A DTensor knows. Of plain tensors the ranks tell each other how many labels they hold: these
+    lie in the order of the ranks. `height` is the number of rows of the batch.
+    """
+    if is_dtensor(t):
+        local, place = _of_dtensor(t, dim, group, rows, height)
+    else:
+        local, place = t, _told(t, dim, axis(group), rows, height)
+    _keep_apart(place.grid)
+    return local, place
+
+
+def _told(t: Tensor, dim: int, group: Any, rows: Any, height: int) -> Place:
+    width = t.shape[dim]
+    if group is ALONE:
+        return Place((0, width, width), (0, height, height), Grid(axis(rows)))
+    index = distributed.get_rank(group)
+    table = torch.zeros(ranks(group), 2, dtype=torch.int64, device=t.device)
+    table[index, 0], table[index, 1] = width, height
+    all_reduce(table, group=group)
+    widths, heights = table.T.tolist()
+    if len(set(heights)) > 1:
+        raise ValueError(
+            "ranks that share the labels must hold the same rows, got "
+            f"{heights} rows on the ranks {members(group)}; where each has rows of its own, "
+            "use global_batch"
+        )
+    first = sum(widths[:index])
+    spans = (first, first + width, sum(widths)), (0, height, height)
+    return Place(*spans, Grid(axis(rows), group))
+
+
+def _of_dtensor(t: Any, dim: int, group: Any, rows: Any, height: int) -> tuple[Tensor, Place]:
+    """From the placements; a mesh dimension over which the tensor is whole changes nothing."""
+    spans, groups = _cuts(t, dim)
+    labels, other = groups.get(dim, ALONE), groups.get(1 - dim, ALONE)
+    if group is not None and labels is not ALONE and members(group) != members(labels):
+        raise ValueError(
+            f"the group holds the ranks {members(group)}, the DTensor is sharded over "
+            f"{members(labels)}; leave the group out, the DTensor knows its own"
+        )
+    if other is not ALONE and dim == 0:
+        raise ValueError(f"the weight must be sharded over its labels only, got {t.placements}")
+    if other is not ALONE and rows is not ALONE:
+        raise ValueError(
+            "the rows are sharded by the DTensor itself: give over_labels the loss without "
+            "global_batch"
+        )
+    local = t.to_local()
+    _check_spans(local, spans, t)
+    grid = Grid(axis(rows if other is ALONE else other), axis(labels))
+    return local, Place(spans[dim], spans[0] if dim else (0, height, height), grid)
+
+
+def _cuts(t: Any, dim: int) -> tuple[dict[int, Span], dict[int, Any]]:
+    """What of each of its two dimensions is here, and over which ranks it is cut, if it is."""
+    spans: dict[int, Span] = {along: (0, size, size) for along, size in enumerate(t.shape)}
+    groups: dict[int, Any] = {}
+    for number, placement in enumerate(t.placements):
+        if placement.is_replicate():
+            continue
+        along = placement.dim % t.ndim if _plain_shard(placement) else None
+        if along is None or along in groups:
+            raise ValueError(
+                f"expected a DTensor sharded over its labels, Shard({dim}), got {t.placements}; "
+                f"call redistribute(placements=[Shard({dim})]) on it"
+            )
+        size, index = t.device_mesh.size(number), t.device_mesh.get_local_rank(number)
+        spans[along] = _chunk(t.shape[along], size, index)
+        groups[along] = t.device_mesh.get_group(number)
+    return spans, groups
+
+
+def _plain_shard(placement: Any) -> bool:
+    """Whether it is simply cut; other kinds of shards interleave."""
+    return bool(placement.is_shard()) and type(placement).__name__ == "Shard"
+
+
+def _chunk(n: int, size: int, index: int) -> Span:
+    """What a DTensor gives to the rank: equal pieces, the last ones shorter or empty."""
+    step = -(-n // size)
+    first = min(index * step, n)
+    return first, min(first + step, n), n
+
+
+def _check_spans(local: Tensor, spans: dict[int, Span], t: Tensor) -> None:
+    expected = tuple(last - first for first, last, _ in spans.values())
+    if tuple(local.shape) != expected:
+        raise ValueError(
+            f"a DTensor of shape {tuple(t.shape)} has {expected} on this rank if it is cut evenly, "
+            f"got {tuple(local.shape)}; give the local tensor itself, ranks may hold any number"
+        )
+
+
+def _keep_apart(grid: Grid) -> None:
+    if grid.rows is ALONE or grid.labels is ALONE:
+        return
+    both = set(members(grid.rows)) & set(members(grid.labels))
+    if len(both) > 1:
+        raise ValueError(
+            f"rows and labels are both spread over the ranks {sorted(both)}; give global_batch "
+            "and over_labels a group each, the two dimensions of a 2-D DeviceMesh"
+        )
