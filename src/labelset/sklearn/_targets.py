@@ -1,0 +1,166 @@
+"""What y is: label sets, or one class per row; and predictions in the same form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from labelset.labels import Labels
+
+__all__ = ["Array", "Targets"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The form of y: a (rows, labels) indicator, dense or sparse, or a 1-D array of classes.
+
+    Two classes are one label, which is on for the second; more are one label each.
+
+    >>> target = Targets.of(["no", "yes", "no"])
+    >>> target.kind, target.classes.tolist(), target.labels(["yes", "no"]).dense().tolist()
+    ('binary', ['no', 'yes'], [[1.0], [0.0]])
+    """
+
+    kind: str
+    """multilabel, binary or multiclass."""
+    classes: Array
+    """The names of the labels (their numbers where y has none), or the classes, sorted."""
+    dtype: Any
+    """Of y, and so of predictions."""
+    sparse: str | None = None
+    """matrix or array, where y was a scipy one."""
+
+    @classmethod
+    def of(cls, y: Any, classes: Any = None) -> Targets:
+        """By looking at y; `classes` are all classes, or the names of all labels."""
+        if y is None:
+            raise ValueError(
+                "This estimator requires y to be passed, but the target y is None; give label "
+                "sets as a matrix of 0 and 1, or one class per row"
+            )
+        if scipy.sparse.issparse(y):
+            held = "matrix" if scipy.sparse.isspmatrix(y) else "array"
+            return cls("multilabel", _names(y, classes), y.dtype, held)
+        array = _array(y)
+        if array.ndim == 2:
+            return cls("multilabel", _names(y, classes), array.dtype)
+        assert_all_finite(array, input_name="y")
+        check_classification_targets(array)
+        found = np.unique(array if classes is None else np.asarray(classes))
+        if len(found) < 2:
+            raise ValueError(
+                f"y must hold at least 2 classes, got 1 class: {found.tolist()}; give rows of both"
+            )
+        return cls("binary" if len(found) == 2 else "multiclass", found, array.dtype)
+
+    @property
+    def one_class(self) -> bool:
+        """Whether each row has exactly one class."""
+        return self.kind != "multilabel"
+
+    @property
+    def n(self) -> int:
+        """How many labels there are."""
+        return 1 if self.kind == "binary" else len(self.classes)
+
+    def columns(self) -> Array:
+        """Names of the labels, as strings."""
+        names: Array = np.asarray(self.classes).astype(str).astype(object)
+        return names
+
+    def labels(self, y: Any) -> Labels:
+        """(rows, n) `Labels` of a y in this form; NaN in an indicator is unknown."""
+        if scipy.sparse.issparse(y):
+            labels = Labels.from_scipy(y)
+        else:
+            array = _array(y)
+            if self.one_class != (array.ndim == 1):
+                due = "1-D classes" if self.one_class else "a (rows, labels) indicator"
+                raise ValueError(f"y must be {due}, as in the first call, got {array.ndim}-D")
+            labels = self._coded(array) if self.one_class else Labels.from_dense(array)
+        if labels.n != self.n:
+            raise ValueError(f"y must have {self.n} labels, as in the first call, got {labels.n}")
+        return labels
+
+    def _coded(self, array: Array) -> Labels:
+        strange = sorted(set(np.unique(array).tolist()) - set(self.classes.tolist()))
+        if strange:
+            raise ValueError(
+                f"y holds {strange[0]!r}, which is not among classes {self.classes.tolist()}"
+            )
+        code = torch.from_numpy(np.searchsorted(self.classes, array).astype(np.int64))
+        if self.kind == "binary":
+            return Labels.from_dense(code[:, None] == 1)
+        return Labels.from_csr(torch.arange(len(code) + 1), code, n=self.n)
+
+    # ---- predictions in the form of y -----------------------------------------------------------
+
+    def sets(self, labels: Labels) -> Any:
+        """Label sets as y has them; of one label that stands for two classes, those."""
+        if self.kind == "binary":
+            return self.classes[labels.dense(torch.int64).numpy()[:, 0]]
+        if self.sparse is None:
+            return labels.dense(torch.int64).numpy().astype(self.dtype)
+        kind = scipy.sparse.csr_matrix if self.sparse == "matrix" else scipy.sparse.csr_array
+        stored = np.ones(len(labels.indices), dtype=self.dtype)
+        parts = stored, labels.indices.numpy(), labels.indptr.numpy()
+        return kind(parts, shape=labels.shape)
+
+    def most_likely(self, scores: Array) -> Array:
+        """One class per row, from (rows, n) scores: of two, the second where it is above 0."""
+        at = (scores[:, 0] > 0).astype(int) if self.kind == "binary" else scores.argmax(1)
+        chosen: Array = self.classes[at]
+        return chosen
+
+    def shares(self, p: Array) -> Array:
+        """(rows, classes) probabilities, of one class per row summing to 1."""
+        if self.kind == "binary":
+            return np.hstack([1 - p, p])
+        if self.kind == "multilabel":
+            return p
+        total = p.sum(1, keepdims=True)
+        even = np.full_like(p, 1 / p.shape[1])
+        shares: Array = np.divide(p, total, out=even, where=total > 0)
+        return shares
+
+
+def _array(y: Any) -> Array:
+    """1-D, or 2-D with more than one column, as scikit-learn reads them."""
+    array = np.asarray(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = column_or_1d(array, warn=True)
+    if array.ndim == 2 and array.dtype.kind == "O":
+        array = array.astype(float)
+    if array.ndim == 2 and array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"Unknown label type: a matrix of {array.dtype}; give 0, 1 and NaN (unknown), or "
+            "turn label sets into such a matrix with sklearn.preprocessing.MultiLabelBinarizer"
+        )
+    if array.ndim not in (1, 2):
+        raise ValueError(f"y must be 1-D or 2-D (rows, labels), got shape {array.shape}")
+    if array.ndim == 2 and not bool(((array >= 0) & (array <= 1) | np.isnan(array)).all()):
+        raise ValueError(
+            "Unknown label type: a matrix of other numbers than 0 to 1; a label is on (1), off "
+            "(0), in between, or unknown (NaN)"
+        )
+    return array
+
+
+def _names(y: Any, classes: Any) -> Array:
+    width = y.shape[1] if hasattr(y, "shape") else np.asarray(y).shape[1]
+    given = classes if classes is not None else getattr(y, "columns", None)
+    if given is None:
+        return np.arange(width)
+    names = np.asarray(given)
+    if len(names) != width:
+        raise ValueError(f"classes must name {width} labels, the columns of y; got {len(names)}")
+    return names
