@@ -1,0 +1,73 @@
+"""`labelset export`: a run as one file for other programs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from labelset._atomic import write_bytes
+from labelset.artefact import Run
+from labelset.cli._terminal import writable
+from labelset.export import Pipeline
+from labelset.export._onnx import onnx_file
+from labelset.export._safetensors import safetensors_file
+from labelset.export._torch import torch_file
+
+__all__ = ["add", "run"]
+
+ABOUT = """Write all that a RUN does after its encoder into one file: head, link or map, and rule.
+Features go in; logits, probabilities and decisions come out, for any number of rows. Of the encoder
+only the scaling of numeric features is inside; after TF-IDF or a network the file takes what that
+gives. Every file is run on random rows and edge cases first and compared with the RUN; where it
+differs, nothing is written."""
+
+
+def add(verbs: Any) -> None:
+    """The verb and its options."""
+    verb = verbs.add_parser(
+        "export",
+        help="a RUN as ONNX, torch.export or safetensors",
+        description=ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verb.add_argument(
+        "model", metavar="RUN", help="the folder of a run (of a comparison, its best)"
+    )
+    verb.add_argument("--onnx", metavar="FILE", help="an ONNX file (pip install 'labelset[onnx]')")
+    verb.add_argument("--torch-export", metavar="FILE", help="a torch.export program, .pt2")
+    verb.add_argument(
+        "--safetensors", metavar="FILE", help="the head's tensors; map and rule in the metadata"
+    )
+    verb.add_argument(
+        "--no-decisions", action="store_true", help="logits and probabilities only, no rule"
+    )
+    verb.add_argument("--seed", type=int, default=0, help="of the rows that it is tried on (0)")
+    verb.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Make and try all files, then write them."""
+    decisions, seed = not args.no_decisions, args.seed
+    makers: dict[str, Callable[[Run], bytes]] = {
+        args.onnx: lambda held: onnx_file(held, decisions, seed),
+        args.torch_export: lambda held: torch_file(held, decisions, seed),
+        args.safetensors: safetensors_file,
+    }
+    asked = [path for path in (args.onnx, args.torch_export, args.safetensors) if path]
+    if not asked:
+        raise ValueError("say what to write: --onnx FILE, --torch-export FILE, --safetensors FILE")
+    if len(set(map(os.path.abspath, asked))) < len(asked):
+        raise ValueError("every kind of file needs a name of its own")
+    held = Run.open(args.model)
+    for path in asked:
+        writable(path)
+    inside = Pipeline(held, decisions)
+    made = {path: makers[path](held) for path in asked}
+    for path, content in made.items():
+        write_bytes(Path(path), content)
+        print(f"{path}: {len(content):,} bytes")
+    print(f"input: {inside.width:,} {inside.taken}")
+    print(f"output: {', '.join(inside.outputs)} of {len(held.names):,} labels")

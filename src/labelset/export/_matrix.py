@@ -1,0 +1,95 @@
+"""A head as one matrix product, or two where that is less work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from labelset.heads import Head
+
+__all__ = ["Product", "product_of"]
+
+
+class Product(nn.Module):
+    """logits = M e + m, M = W P and m = W c + b; or W (P e + c) + b where P and W are smaller.
+
+    M and m are worked out in float64 and rounded once.
+
+    >>> from labelset import heads
+    >>> made = product_of(heads.build("dft", features=4, labels=9, k=2))
+    >>> made.first.shape, made.second
+    (torch.Size([9, 4]), None)
+    """
+
+    first: Tensor
+    first_bias: Tensor | None
+    second: Tensor | None
+    second_bias: Tensor | None
+
+    def __init__(self, *layers: tuple[Tensor, Tensor | None]) -> None:
+        super().__init__()
+        padded = (*layers, (None, None))[:2]
+        for name, (weight, bias) in zip(("first", "second"), padded, strict=True):
+            self.register_buffer(name, weight)
+            self.register_buffer(f"{name}_bias", bias)
+
+    @property
+    def width(self) -> int:
+        """Numbers that a row of features has."""
+        return self.first.shape[1]
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(rows, features) to (rows, labels)."""
+        x = linear(features, self.first, self.first_bias)
+        return x if self.second is None else linear(x, self.second, self.second_bias)
+
+    def size(self, features: Tensor) -> Tensor:
+        """sum |w x| + |b|, in float64: the size of what is added up to a logit."""
+        x = features.double().abs()
+        layers = (self.first, self.first_bias), (self.second, self.second_bias)
+        for weight, bias in layers:
+            if weight is not None:
+                shift = None if bias is None else bias.double().abs()
+                x = linear(x, weight.double().abs(), shift)
+        return x
+
+
+def product_of(head: Head) -> Product:
+    """What the head computes, the fixed Fourier matrix of `dft` included."""
+    with torch.no_grad():
+        weight, bias = head.matrix()
+        dtype = torch.float64 if weight.dtype == torch.float64 else torch.float32
+        layers = [(weight, bias)]
+        projection: Any = getattr(head, "projection", nn.Identity())
+        if isinstance(projection, nn.Linear):
+            layers.insert(0, (projection.weight, projection.bias))
+        elif not isinstance(projection, nn.Identity):
+            raise ValueError(
+                f"cannot export the head {head.name!r}: its projection is a "
+                f"{type(projection).__name__}, not a linear layer"
+            )
+        wide = [_wide(*layer) for layer in layers]
+        if len(wide) == 2 and _worth_folding(wide[0][0], wide[1][0]):
+            wide = [_folded(*wide[0], *wide[1])]
+        return Product(*((w.to(dtype), None if b is None else b.to(dtype)) for w, b in wide))
+
+
+def _wide(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    held = weight.detach().cpu().double()
+    return held, None if bias is None else bias.detach().cpu().double()
+
+
+def _worth_folding(first: Tensor, second: Tensor) -> bool:
+    """Whether one product takes no more multiplications than two."""
+    (inner, features), labels = first.shape, len(second)
+    return labels * features <= inner * (labels + features)
+
+
+def _folded(
+    p: Tensor, c: Tensor | None, w: Tensor, b: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    shift = b if c is None else w @ c if b is None else w @ c + b
+    return w @ p, shift
