@@ -15,7 +15,7 @@ ORDER = [
     *("check", "_svg", "_csr", "labels", "catalog", "_given", "_fitted", "_atomic", "data"),
     *("kernels", "losses", "linear", "distributed", "micro_batches", "heads", "proofs"),
     *("metrics", "calibrate", "decide", "retrieve", "encode"),
-    *("artefact", "doctor", "train", "compare", "tune", "report", "bench"),
+    *("artefact", "export", "keras", "doctor", "train", "compare", "tune", "report", "sklearn", "bench"),
     *("testing", "pages", "cli", "__main__"),
 ]
 MODULES = sorted(PACKAGE.rglob("*.py"))
