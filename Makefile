@@ -10,8 +10,8 @@ demo: .venv/installed
 		--epochs 6 --seeds 3 --force --out demo
 
 test: .venv/installed
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/python -m labelset.pages docs --missing
 	$(BIN)/python -m pytest -n 2
@@ -20,8 +20,8 @@ docs: .venv/installed
 	$(BIN)/python -m labelset.pages docs
 
 format: .venv/installed
-	$(BIN)/ruff check --fix src tests benchmarks
-	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks examples
+	$(BIN)/ruff format src tests benchmarks examples
 
 .venv/installed: pyproject.toml constraints.txt
 	@echo "Installing into .venv (once; a minute or two) ..."
