@@ -14,8 +14,28 @@ PACKAGE = Path(labelset.__file__).parent
 ORDER = [
     *("check", "_svg", "_csr", "labels", "catalog", "_given", "_fitted", "_atomic", "data"),
     *("kernels", "losses", "linear", "distributed", "micro_batches", "heads", "proofs"),
-    *("metrics", "calibrate", "decide", "retrieve", "meaning", "torchmetrics", "transformers", "encode"),
-    *("artefact", "export", "keras", "doctor", "train", "compare", "tune", "report", "sklearn", "bench"),
+    *(
+        "metrics",
+        "calibrate",
+        "decide",
+        "retrieve",
+        "meaning",
+        "torchmetrics",
+        "transformers",
+        "encode",
+    ),
+    *(
+        "artefact",
+        "export",
+        "keras",
+        "doctor",
+        "train",
+        "compare",
+        "tune",
+        "report",
+        "sklearn",
+        "bench",
+    ),
     *("testing", "pages", "cli", "__main__"),
 ]
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -51,8 +71,10 @@ def test_modules_stay_small(path):
 
 
 def test_importing_the_core_needs_only_torch_and_numpy():
-    heavy = "scipy sklearn pandas matplotlib transformers torchmetrics lightning keras onnx onnxruntime "
-        "jax hypothesis pytest highspy"
+    heavy = (
+        "scipy sklearn pandas matplotlib transformers torchmetrics lightning keras onnx "
+        "onnxruntime jax hypothesis pytest highspy"
+    )
     code = (
         "import sys, torch, numpy; before = set(sys.modules); import labelset; "
         "labelset.losses.names(); import labelset.cli; "
