@@ -124,7 +124,7 @@ def measure(shape, count, programmes, device):
     slow, place = earlier(n, d)
     if highspy is not None:
         slow, place = theirs(weight, labels, v, programmes), "this run"
-    some = labels[: min(count, 200)]
+    some = labels[:20]  # exact fractions take their time where python-flint is not installed
     ls.verify(weight.to(device), some, device=device).check()
     common = {"labels": n, "features": d, "sets": count, **counts, "cores": cores()}
     machine = {

@@ -1,7 +1,6 @@
 """The batched searches of a device, run on the processor, against the searches made for it."""
 
 import itertools
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 import torch
 
 from labelset import Labels, proofs
-from labelset.proofs import _device, _device_interior, _device_rows, verify
+from labelset.proofs import _device, _device_interior, _device_rows, _device_search, verify
 from labelset.proofs._device_rows import SignedRows
 from labelset.proofs._problem import distinct, read_model, signs_of
 
@@ -27,6 +26,12 @@ def on_device(weight, sets, bias=None):
 
 def _prover(problem):
     return _device.DeviceProver(problem, CPU)
+
+
+def signed(weight, sets):
+    """The signed unit rows of label sets, as a search has them."""
+    unit = torch.from_numpy(read_model(weight).unit)
+    return SignedRows(unit, torch.from_numpy(signs_of(Labels.from_dense(sets))), True)
 
 
 def mixed(n, d, count, seed, bias=False):
@@ -124,6 +129,19 @@ def test_many_equal_rows_and_unknown_labels():
     same(device, verify(weight, sets))
 
 
+def test_unknown_labels_have_no_weight():
+    """A row that is left out adds nothing to a hull, so it may not share in its weight."""
+    weight, sets, _ = mixed(60, 6, 20, seed=4)
+    sets = sets.astype(float)
+    sets[:, 9:] = np.nan
+    found = _prover(read_model(weight))(Labels.from_dense(sets))
+    said = [v for v in found if v is not None and v.status == "argmaxable"]
+    assert said
+    for rows, weights, _ in (v.hull for v in said):
+        assert (weights[rows >= 9] == 0).all()
+        assert (weights[rows < 9] > 0).any()
+
+
 @pytest.mark.parametrize("width", [1e-2, 1e-4, 1e-6, 1e-9])
 def test_narrow_regions_and_nearly_dependent_rows(width):
     """Cones that are ever narrower: the device proves them or leaves them, never wrongly."""
@@ -148,14 +166,43 @@ def test_rows_close_to_a_plane():
     same(device, verify(weight, sets))
 
 
-def test_few_rows_suffice_for_the_last_steps(monkeypatch):
-    """The same radii when only the largest terms of A'DA are summed."""
-    weight, sets, _ = mixed(400, 12, 60, seed=9)
-    every, _ = on_device(weight, sets)
-    monkeypatch.setattr(_device_rows, "DEAR", 0)
-    some, left = on_device(weight, sets)
-    same(some, every)
-    assert left == 0
+@pytest.mark.parametrize("rows", [16, 20, 40, 400])
+def test_working_sets_of_any_size_give_the_same(monkeypatch, rows):
+    """Small ones are renewed more often; what they miss is left over, never told wrongly."""
+    weight, sets, _ = mixed(400, 8, 60, seed=9)
+    sets = sets.astype(float)
+    sets[40:, ::7] = np.nan
+    monkeypatch.setattr(_device_search, "size", lambda n, d: min(n, rows))
+    device, left = on_device(weight, sets)
+    same(device, verify(weight, sets))
+    assert left == 0 or rows < 3 * 8
+
+
+def test_searches_have_seen_all_rows():
+    """The least margin found is that of all known rows, and what is small is the whole hull's."""
+    weight, sets, _ = mixed(500, 6, 40, seed=5)
+    rows = signed(weight, sets)
+    found = _device_search.separate(rows)
+    apart = found.least > 0
+    assert 0 < apart.sum() < 40
+    assert found.which.shape[1] < 100
+    w = found.at.z[apart, :-1]
+    least = (w @ rows.unit.T * rows.signs[apart]).amin(1)
+    torch.testing.assert_close(found.least[apart], least)
+    assert (w.square().sum(1) - least <= 4e-7 * w.square().sum(1)).all()
+    assert (found.least[~apart] == -torch.inf).all()
+    assert all(len(set(one)) == len(one) for one in found.which.tolist())
+
+
+def test_a_row_that_counts_cannot_be_dropped():
+    """The next working set keeps the rows that carry weight, and takes in those of least margin."""
+    margins = torch.tensor([[5.0, 4.0, 3.0, 2.0, 1.0, 0.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0]])
+    which = torch.tensor([list(range(6, 12)) + list(range(5))])
+    lam = torch.tensor([[1e-9] * 5 + [0.9] + [1e-9] * 5])
+    kept, weights = _device_search._renewed(margins, which, lam, 1)
+    assert sorted(kept[0].tolist()) == [*range(10), 11]
+    assert weights[0, kept[0].tolist().index(11)] == lam.max()
+    assert weights[0, kept[0].tolist().index(5)] == 0
 
 
 def test_batches_of_any_size_give_the_same(monkeypatch):
@@ -168,40 +215,39 @@ def test_batches_of_any_size_give_the_same(monkeypatch):
     same(part, whole)
 
 
-def test_outer_products_come_in_blocks(monkeypatch):
-    rng = np.random.default_rng(0)
-    unit, signs = torch.randn(30, 4).double(), torch.from_numpy(rng.choice([-1, 0, 1], (5, 30)))
-    rows = SignedRows(unit, signs.to(torch.int8), True)
-    weights = torch.rand(5, 30, dtype=torch.float64)
-    want = torch.einsum("li,ij,ik->ljk", weights, unit, unit)
-    i, j = torch.tril_indices(4, 4)
-    for block in (2**25, 70, 1):
-        monkeypatch.setattr(_device_rows, "BLOCK", block)
-        stored = replace(rows, outer=_device_rows.outer_products(unit))
-        for one in (rows, stored):
-            torch.testing.assert_close(one.grams(weights), want[:, i, j])
-    monkeypatch.setattr(_device_rows, "STORED", 299)
-    assert not _device_rows.outer_products(unit)
-    every = torch.arange(30).expand(5, -1)
-    torch.testing.assert_close(rows.grams_of(every, weights), want[:, i, j])
+def test_working_rows_are_signed_and_end_in_minus_one():
+    weight, sets, _ = mixed(30, 4, 5, seed=0)
+    sets = sets.astype(float)
+    sets[:, 3] = np.nan
+    rows, which = signed(weight, sets), torch.tensor([[3, 0, 29]] * 5)
+    working = rows.working(which)
+    assert (working[:, 0] == 0).all()
+    torch.testing.assert_close(working[:, :, :-1], rows.some(which))
+    assert (working[:, 1:, -1] == -1).all()
 
 
-def test_a_newton_step_meets_its_equations():
-    """w = A' lam and sum of lam = 1 hold after it, and s = A w - t + c moves along."""
+@pytest.mark.parametrize("unknown", [False, True])
+def test_a_newton_step_meets_its_equations(unknown):
+    """w = A' lam and sum of lam = 1 hold after it, s = A w - t moves along, if it is known."""
     weight, sets, _ = mixed(30, 4, 6, seed=0)
-    unit = torch.from_numpy(read_model(weight).unit)
-    rows = SignedRows(unit, torch.from_numpy(signs_of(Labels.from_dense(sets))), False)
-    at = _device_interior.begin(rows)
-    moving = torch.ones(6, dtype=torch.bool)
+    sets = np.where(np.arange(30) % 3 == 0, np.nan, sets) if unknown else sets
+    rows = signed(weight, sets)
+    working = rows.working(torch.arange(30).expand(6, -1))
+    known = rows.signs != 0
+    at = _device_interior.begin(working, _device_rows.halves(rows.signs))
+    moving, gap = torch.ones(6, dtype=torch.bool), at.gap
     for _ in range(5):
-        at, good = _device_interior.step(rows, at, 1.0, None, moving)
+        at, good = _device_interior.step(working, at, 1.0, moving)
         assert good.all()
         assert (at.s > 0).all()
         assert (at.lam > 0).all()
-        torch.testing.assert_close(rows.combine(at.lam), at.w)
-        torch.testing.assert_close(at.lam.sum(1), torch.ones(6).double())
-        torch.testing.assert_close(rows.margins(at.w) - at.t, at.s)
-    still, good = _device_interior.step(rows, at, 1.0, None, ~moving)
+        w, t = at.z[:, :-1], at.z[:, -1:]
+        torch.testing.assert_close((at.lam * rows.signs) @ rows.unit, w)
+        torch.testing.assert_close((at.lam * known).sum(1), torch.ones(6).double())
+        torch.testing.assert_close((w @ rows.unit.T * rows.signs - t)[known], at.s[known])
+        assert (at.s[~known] == 2).all()
+    assert (at.gap < 0.1 * gap).all()
+    still, good = _device_interior.step(working, at, 1.0, ~moving)
     assert not good.any()
     torch.testing.assert_close(still.lam, at.lam, rtol=0, atol=0)
 

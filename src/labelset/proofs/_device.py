@@ -17,8 +17,8 @@ from torch import Tensor
 
 from labelset.labels import Labels
 from labelset.proofs import _certify, _device_search
-from labelset.proofs._device_interior import Interior
-from labelset.proofs._device_rows import SignedRows, outer_products
+from labelset.proofs._device_rows import SignedRows
+from labelset.proofs._device_search import Found
 from labelset.proofs._problem import Problem
 from labelset.proofs._prove import AGREE, Verdict, reopened
 
@@ -31,7 +31,8 @@ MEMORY = 2**28  # bytes for a batch where the device does not tell how much it h
 def parts(problem: Problem, sets: Labels, device: torch.device) -> Iterator[Labels]:
     """Label sets in batches that fit into half of the device's free memory."""
     n, d = problem.rows.shape
-    each = 8 * (32 * n + 16 * (d + 2) ** 2)  # points, directions, and what they are made of
+    m = _device_search.size(n, d)
+    each = 8 * (8 * n + 4 * (m + d) * (d + 1) + 32 * m)  # margins; working sets and their searches
     size = max(_free(device) // 2 // each, 1)
     for first in range(0, len(sets), size):
         yield sets[first : first + size]
@@ -50,9 +51,9 @@ class DeviceProver:
 
     def __init__(self, problem: Problem, device: torch.device) -> None:
         self.problem, self.device = problem, device
-        self.unit = torch.from_numpy(problem.unit).to(device)
-        self.outer = outer_products(self.unit)
         self.stored = torch.from_numpy(problem.rows).to(device)
+        norms = self.stored.norm(dim=1, keepdim=True)
+        self.unit = self.stored / torch.where(norms > 0, norms, 1.0)
         pairs = [(row, side, g) for g, line in enumerate(problem.lines) for row, side in line]
         self.lines = torch.tensor(pairs, device=device).view(-1, 3)
         self.empty = torch.from_numpy(problem.empty).to(device)
@@ -72,13 +73,13 @@ class DeviceProver:
         n, d = self.unit.shape
         if not len(where) or n < d + 2:
             return verdicts
-        rows = SignedRows(self.unit, signs[where], bool((signs == 0).any()), self.outer)
-        at = _device_search.separate(rows)
-        apart = at.t[:, 0] > 0
-        for kind, prove in ((apart, self._argmaxable), (~apart, self._unargmaxable)):
+        rows = SignedRows(self.unit, signs[where], bool((signs == 0).any()))
+        found = _device_search.separate(rows)
+        around = found.least == -torch.inf
+        for kind, prove in ((~around, self._argmaxable), (around, self._unargmaxable)):
             some = torch.nonzero(kind)[:, 0]
             if len(some):
-                proven = prove(rows[some], at[some])
+                proven = prove(rows[some], found[some])
                 for i, verdict in zip(where[some].tolist(), proven, strict=True):
                     verdicts[i] = verdict
         return verdicts
@@ -100,17 +101,21 @@ class DeviceProver:
             fine &= ~((one > 0) & (other > 0)).any(1)
         return fine
 
-    def _argmaxable(self, rows: SignedRows, at: Interior) -> Maybe:
+    def _argmaxable(self, rows: SignedRows, found: Found) -> Maybe:
         """Proven bounds of rho from points and multipliers."""
         n, d = self.unit.shape
-        least = rows.known(rows.margins(at.w), torch.inf).amin(1) / at.w.norm(dim=1)
-        weights, which = at.lam.topk(min(2 * d, n), sorted=False)
+        w = found.at.z[:, :-1]
+        least = found.least / w.norm(dim=1)
+        left_out = rows.signs.gather(1, found.which) == 0  # their multipliers weigh nothing
+        lam = found.at.lam.masked_fill(left_out, 0.0)
+        weights, place = lam.topk(min(2 * d, n), sorted=False)
+        which = found.which.gather(1, place)
         points = torch.bmm(weights[:, None], rows.some(which))[:, 0]
         norms = (points.norm(dim=1) / weights.sum(1)).cpu().numpy()
         lower = _certify.searched_margin(least.cpu().numpy(), d)
         upper = _certify.hull_bound(norms, which.shape[1], d)
         x, held, shares = (
-            _certify.scaled(at.w.cpu().numpy()),
+            _certify.scaled(w.cpu().numpy()),
             which.cpu().numpy(),
             weights.cpu().numpy(),
         )
@@ -125,9 +130,9 @@ class DeviceProver:
             )
         ]
 
-    def _unargmaxable(self, rows: SignedRows, at: Interior) -> Maybe:
+    def _unargmaxable(self, rows: SignedRows, found: Found) -> Maybe:
         """Simplices that provably hold the origin."""
-        which, weights = _device_search.surround(rows, at)
+        which, weights = _device_search.surround(rows, found)
         signed = replace(rows, unit=self.stored).some(which)
         holds = _certify.hold_origin(signed, weights).tolist()
         held = which.sort(1).values.cpu().numpy()
