@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import pickle
+import re
 import tempfile
 from pathlib import Path
 
@@ -393,3 +394,57 @@ def test_what_a_file_holds_has_the_fingerprint_of_the_same_arrays(tmp_path):
     wanted = Dataset.from_arrays(sparse.csr_array(S), Y).fingerprint()
     assert load(path).fingerprint() == wanted
     assert load(path, memory=0).fingerprint() == wanted
+
+
+# ---- labels, parts and names of many rows ------------------------------------------------------
+
+
+def listed(path, rows):
+    """Names, numbers, cells of words, unknown ones and rows of which nothing is known."""
+    kinds = [["b", 3], "a | b", None, [], ["a", "a"], "?", [10], {"odd": 1}]
+    with path.open("w") as file:
+        for row in range(rows):
+            item = {"id": f"row {row}", "text": "x", "labels": kinds[row % len(kinds)]}
+            unknown = {"unknown": ["c"]} if row % 5 == 0 else {}
+            file.write(json.dumps(item | unknown) + "\n")
+    return kinds
+
+
+def test_listed_labels_are_numbered_alike_in_every_block(tmp_path):
+    kinds = listed(tmp_path / "x.jsonl", 9000)  # several blocks
+    data = load(tmp_path / "x.jsonl", memory=0)
+    assert data.names == ["10", "3", "a", "b", "c"]
+    want = torch.zeros(len(kinds), 5)
+    want[0, [1, 3]] = want[1, [2, 3]] = want[4, 2] = want[6, 0] = 1
+    want[[2, 5]] = torch.nan
+    want = want.repeat(9000 // len(kinds) + 1, 1)[:9000]
+    want[::5, 4] = torch.nan
+    assert torch.equal(data.labels.dense().nan_to_num(-1), want.nan_to_num(-1))
+
+
+def test_names_of_rows_past_memory_lie_on_disk(tmp_path):
+    listed(tmp_path / "x.jsonl", 9000)
+    held, stored = (load(tmp_path / "x.jsonl", memory=memory) for memory in (64, 0))
+    assert isinstance(held.ids, list)
+    assert isinstance(stored.ids, StoredTexts)
+    assert list(stored.ids) == held.ids
+    assert stored.fingerprint() == held.fingerprint()
+    assert stored.rows([5, 1]).in_memory().ids == held.rows([5, 1]).ids == ["row 5", "row 1"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ([7], "line 9002: label numbers must lie in 0..4, got 7"),
+        ([1, 1], "line 9002: label 1 appears twice"),
+        ([True], "line 9002: `labels` must list label numbers, got bool True"),
+        (None, "line 9002: `labels` must be a list of label numbers"),
+    ],
+)
+def test_the_line_of_a_bad_label_is_named_however_late(tmp_path, bad, message):
+    rows = [{"text": "x", "labels": [row % 5]} for row in range(9000)]
+    lines = [json.dumps(row) for row in [*rows, {"text": "x", "labels": bad}, *rows]]
+    lines.insert(10, "")  # which is no row
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load(tmp_path / "x.jsonl", labels=5)

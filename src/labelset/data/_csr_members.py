@@ -9,11 +9,16 @@ import numpy as np
 
 from labelset.data._column import Array, Column, Spool
 from labelset.data._filed import Filed
+from labelset.data._growing import GrowingLabels
 from labelset.data._sparse import SparseRows
 from labelset.data._spool import spooled
 from labelset.data._stored import ENTRIES, StoredSparse
+from labelset.labels import Labels
 
-__all__ = ["sparse_features", "turned"]
+__all__ = ["LABELS", "ranges", "sparse_features", "sparse_labels", "turned"]
+
+LABELS = 1 << 15
+"""Labels that are sorted together: each takes some 60 bytes meanwhile."""
 
 
 def sparse_features(
@@ -33,7 +38,7 @@ def sparse_features(
             None if values is None else _cut(values, indptr[start], indptr[end]),
             first=start,
         )
-        for start, end in _ranges(indptr)
+        for start, end in ranges(indptr)
     )
     held: SparseRows | StoredSparse = spooled(blocks, memory)
     return held
@@ -49,12 +54,12 @@ def _pointers(indptr: Array, stored: int) -> None:
         raise ValueError("indptr must never fall")
 
 
-def _ranges(indptr: Array) -> Iterator[tuple[int, int]]:
-    """(first row, end) of blocks with about ENTRIES stored entries."""
+def ranges(indptr: Array, entries: int = ENTRIES) -> Iterator[tuple[int, int]]:
+    """(first row, end) of blocks with about so many stored entries."""
     start = 0
     while start < len(indptr) - 1:
-        end = int(np.searchsorted(indptr, indptr[start] + ENTRIES, side="right")) - 1
-        end = min(max(end, start + 1), start + ENTRIES, len(indptr) - 1)
+        end = int(np.searchsorted(indptr, indptr[start] + entries, side="right")) - 1
+        end = min(max(end, start + 1), start + entries, len(indptr) - 1)
         yield start, end
         start = end
 
@@ -72,8 +77,8 @@ def turned(
     merged from all of these runs.
     """
     starts = _counted(held, kind, rows)
-    ranges = list(_ranges(starts))
-    bounds = np.array([first for first, _ in ranges] + [rows])
+    cuts = list(ranges(starts))
+    bounds = np.array([first for first, _ in cuts] + [rows])
     spools = [Spool(kept, memory) for kept in (np.int64, np.int64, np.float32)]
     offsets, done = [], 0
     for entries in _entries(held, kind):
@@ -83,7 +88,7 @@ def turned(
         offsets.append(done + np.searchsorted(entries[0][order], bounds))
         done += len(order)
     kept = [_as_filed(spool.done()) for spool in spools]
-    for at, (first, end) in enumerate(ranges):
+    for at, (first, end) in enumerate(cuts):
         runs = [(run[at], run[at + 1]) for run in offsets]
         down, along, values = (np.concatenate([_cut(k, *run) for run in runs]) for k in kept)
         order = np.lexsort((along, down))
@@ -115,3 +120,30 @@ def _entries(held: Mapping[str, Any], kind: str) -> Iterator[tuple[Array, Array,
         else:
             along = np.searchsorted(held["indptr"], np.arange(start, end), side="right") - 1
             yield _cut(held["indices"], start, end), along, values
+
+
+def sparse_labels(
+    indptr: Any, indices: Any, n: int, values: Any = None, unknown: tuple[Any, Any] | None = None
+) -> Labels:
+    """What `Labels.from_csr` gives, checked and sorted some rows at a time."""
+    try:
+        parts = [(indptr, indices)] if unknown is None else [(indptr, indices), unknown]
+        for starts, columns in parts:
+            _pointers(starts, len(columns))
+        if len({len(starts) for starts, _ in parts}) > 1 or np.shape(values) not in (
+            (),
+            (len(indices),),
+        ):
+            raise ValueError("sizes differ")
+        held, stored = GrowingLabels(), indptr if unknown is None else indptr + unknown[0]
+        for start, end in ranges(stored, LABELS):
+            block = [_rows(*part, start, end) for part in parts]
+            some = None if values is None else values[indptr[start] : indptr[end]]
+            held.append(Labels.from_csr(*block[0], n, some, *block[1:]))
+        return held.done(n)
+    except (AttributeError, TypeError, ValueError):  # a mistake, which is told of all rows
+        return Labels.from_csr(indptr, indices, n, values, unknown)
+
+
+def _rows(indptr: Array, indices: Array, start: int, end: int) -> tuple[Array, Array]:
+    return indptr[start : end + 1] - indptr[start], indices[indptr[start] : indptr[end]]

@@ -15,13 +15,14 @@ from labelset.data._columns import TRUTH, Columns, truth
 from labelset.data._description import Description
 from labelset.data._gather import gathered, is_full
 from labelset.data._inputs import dense_features
+from labelset.data._listing import Listing
 from labelset.data._parts import part_numbers
 from labelset.data._piece import Piece
 from labelset.data._reading import as_number, kind_of, lines, reading
 from labelset.data._vocabulary import from_names, names_in
 from labelset.labels import Labels
 
-__all__ = ["blocks", "first_rows", "read", "split_names"]
+__all__ = ["blocks", "first_rows", "read"]
 
 MISSING = {cell for cell, value in TRUTH.items() if value != value}
 
@@ -39,7 +40,8 @@ class Table:
     """Labels of each row, where they have columns."""
     lines: list[int] = field(default_factory=list)
     """Line of each row."""
-    lists: list[list[str] | None] = field(default_factory=list)
+    lists: list[str] = field(default_factory=list)
+    """Cells with all labels of a row."""
     words: dict[str, list[str]] = field(default_factory=dict)
     letters: int = 0
     """Of the texts."""
@@ -50,17 +52,18 @@ def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
     pieces = []
     for path in paths:
         with reading(path):
-            pieces.append(gathered(blocks(path, ask, role), ask.memory << 20))
+            held = gathered(blocks(path, ask, role), ask.memory << 20, ask.delimiter)
+            pieces.append(held)
             if _used(pieces[-1]) != _used(pieces[0]):
                 raise ValueError(f"its columns are not those of {paths[0]}")
-    if pieces[0].listed is None:
+    listings = [piece.listing for piece in pieces if piece.listing is not None]
+    if not listings:
         return pieces
     with reading(paths[0]):
-        listed, where = [p.listed or [] for p in pieces], [p.lines or [] for p in pieces]
-        named, names = from_names(listed, names_in(ask.label_names), lines=where)
+        named, names = from_names(listings, names_in(ask.label_names))
     return [
-        replace(piece, labels=labels, names=names, notes=(*piece.notes, *_doubt(piece)))
-        for piece, labels in zip(pieces, named, strict=True)
+        replace(piece, labels=y, names=names, listing=None, notes=(*piece.notes, *_doubt(listing)))
+        for piece, y, listing in zip(pieces, named, listings, strict=True)
     ]
 
 
@@ -117,7 +120,7 @@ def _add(table: Table, row: list[str], line: int, ask: Description) -> None:
     table.lines.append(line)
     _add_labels(table, [row[at] for at in columns.labels], line, ask.unknown)
     if columns.label_list is not None:
-        table.lists.append(split_names(row[columns.label_list], ask.delimiter))
+        table.lists.append(row[columns.label_list])
     for what in ("text", "id", "split", "image"):
         at = getattr(columns, what)
         if at is not None:
@@ -157,18 +160,6 @@ def _add_labels(table: Table, cells: list[str], line: int, unknown: int | None) 
     table.lengths.append(count)
 
 
-def split_names(cell: str, delimiter: str) -> list[str] | None:
-    """The labels of one cell; `?` alone means that nothing is known.
-
-    >>> split_names(" red | blue ", "|"), split_names("", "|"), split_names("?", "|")
-    (['red', 'blue'], [], None)
-    """
-    if cell.strip() == "?":
-        return None
-    words = cell.split() if delimiter.isspace() and delimiter != "\t" else cell.split(delimiter)
-    return [word.strip() for word in words if word.strip()]
-
-
 def _piece(path: Path, table: Table) -> Piece:
     columns, words = table.columns, table.words
     labels = names = None
@@ -195,13 +186,15 @@ def _piece(path: Path, table: Table) -> Piece:
     )
 
 
-def _doubt(piece: Piece) -> tuple[str, ...]:
+def _doubt(listing: Listing) -> tuple[str, ...]:
     """A note where no cell with labels was split, though many hold another usual separator."""
-    held = [cells for cells in piece.listed or [] if cells]
-    if not held or any(len(cells) > 1 for cells in held):
+    codes = listing.on.codes.done()
+    if not len(codes) or listing.on.lengths.done().max() > 1:
         return ()
+    often = np.bincount(-1 - codes).tolist()
     for mark in ";,|":
-        if sum(mark in cells[0] for cells in held) * 4 > len(held):
+        cells = zip(listing.names(), often, strict=True)
+        if sum(count for name, count in cells if mark in name) * 4 > len(codes):
             return (f"no row has more than one label, but many hold {mark!r}: delimiter={mark}?",)
     return ()
 

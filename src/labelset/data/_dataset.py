@@ -19,6 +19,9 @@ from labelset.labels import Labels
 
 __all__ = ["Dataset", "unique_names"]
 
+ROWS = 1 << 14
+"""Row numbers that are objects together."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Dataset:
@@ -43,8 +46,8 @@ class Dataset:
     """(rows, channels, height, width), uint8 in 0..255 or float32."""
     split: Tensor | None = None
     """(rows,) int8: 0 train, 1 valid, 2 test."""
-    ids: list[str] | None = None
-    """What the source calls each row."""
+    ids: Sequence[str] | None = None
+    """What the source calls each row: a list, or, being too much for memory, a `StoredTexts`."""
     card: dict[str, Any] = field(default_factory=dict)
     """Where it came from (`source`) and what was understood (`notes`)."""
 
@@ -136,7 +139,7 @@ class Dataset:
             texts=_chosen(self.texts, chosen),
             images=_chosen(self.images, chosen),
             split=None if self.split is None else self.split[chosen],
-            ids=None if self.ids is None else [self.ids[i] for i in chosen.tolist()],
+            ids=_chosen(self.ids, chosen),
         )
 
     @property
@@ -151,7 +154,7 @@ class Dataset:
 
     def in_memory(self) -> Dataset:
         """With everything read that lies on disk: meant for some rows of a large data set."""
-        held = {what: getattr(self, what) for what in ("features", "texts", "images")}
+        held = {what: getattr(self, what) for what in ("features", "texts", "images", "ids")}
         read = {what: rows[:] for what, rows in held.items() if isinstance(rows, Stored)}
         return replace(self, **read)
 
@@ -182,7 +185,10 @@ def _chosen(held: Any, rows: Tensor) -> Any:
         return None
     if isinstance(held, Stored):
         return held.chosen(rows)
-    return held[rows] if not isinstance(held, list) else [held[i] for i in rows.tolist()]
+    if not isinstance(held, Sequence):
+        return held[rows]
+    starts = range(0, len(rows), ROWS)
+    return [held[i] for start in starts for i in rows[start : start + ROWS].tolist()]
 
 
 def unique_names(names: Sequence[str], what: str = "label name") -> None:

@@ -3,93 +3,170 @@
 from __future__ import annotations
 
 import heapq
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
-import torch
-from torch import Tensor
+import numpy as np
 
-__all__ = ["Items", "deal"]
+from labelset.data._column import Array
+
+__all__ = ["Items", "deal", "plain"]
+
+FEW = 64
+"""Up to so many items a loop sorts faster than numpy."""
+ROWS = 1 << 14
+"""Item numbers that are objects together."""
+
+
+def plain(numbers: Array) -> array[int]:
+    """The same numbers, quick to read and change one by one; an object each would fill memory."""
+    out = array({1: "b", 4: "i", 8: "q"}[numbers.itemsize])
+    out.frombytes(memoryview(cast(Any, np.ascontiguousarray(numbers).view(np.uint8))))
+    return out
 
 
 @dataclass(frozen=True)
 class Items:
-    """What is dealt: rows, or groups of rows that stay together. Plain lists, for speed."""
+    """What is dealt: rows, or groups of rows that stay together."""
 
-    sizes: list[int]
+    sizes: array[int]
     """Rows of each item."""
-    labels: list[list[tuple[int, int]]]
-    """(label, rows of the item that have it) of each item."""
-    holders: list[list[int]]
-    """Items that have each label."""
+    starts: array[int]
+    """Where the labels of each item begin, and the end."""
+    labels: array[int]
+    counts: array[int]
+    """Rows of the item that have the label."""
+    firsts: array[int]
+    """Where the holders of each label begin, and the end."""
+    holders: array[int]
+    """Items that have the label, ascending."""
     totals: list[int]
     """Rows that have each label."""
 
     @classmethod
-    def of(cls, items: Tensor, labels: Tensor, item_of_row: Tensor, n: int) -> Items:
-        """From the (item, label) of every positive."""
-        sizes = torch.bincount(item_of_row).tolist()
-        pairs, counts = torch.unique(items * max(n, 1) + labels, return_counts=True)
-        held: list[list[tuple[int, int]]] = [[] for _ in sizes]
-        holders: list[list[int]] = [[] for _ in range(n)]
-        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
-            item, label = divmod(pair, n)
-            held[item].append((label, count))
-            holders[label].append(item)
-        return cls(sizes, held, holders, torch.bincount(labels, minlength=n).tolist())
+    def of(cls, item: Array, lengths: Array, labels: Array, n: int) -> Items:
+        """From the item of each row, how many labels are on in it, and which."""
+        n, sizes = max(n, 1), np.bincount(item)
+        pairs, counts = _counted(item, lengths, labels, n)
+        starts = _starts(np.bincount(pairs // n, minlength=len(sizes)))
+        held = (pairs % n).astype(np.int32)
+        del pairs
+        return cls(
+            sizes=plain(sizes),
+            starts=plain(starts),
+            labels=plain(held),
+            counts=plain(counts),
+            firsts=plain(_starts(np.bincount(held, minlength=n))),
+            holders=plain(_turned(starts, held)),
+            totals=np.bincount(labels, minlength=n).tolist(),
+        )
+
+    @property
+    def n(self) -> int:
+        return len(self.totals)
+
+    def holding(self, label: int) -> Array:
+        """Items that have a label, ascending."""
+        every = np.frombuffer(self.holders, dtype=np.int32)
+        return every[self.firsts[label] : self.firsts[label + 1]]
 
 
-def deal(items: Items, shares: list[float], capacity: list[int], order: list[int]) -> list[int]:
+def _counted(item: Array, lengths: Array, labels: Array, n: int) -> tuple[Array, Array]:
+    """item * n + label of each pair that occurs, ascending, and in how many rows."""
+    pairs = np.repeat(item, lengths)
+    pairs *= n
+    pairs += labels
+    pairs.sort()
+    new = np.flatnonzero(np.diff(pairs, prepend=-1))
+    return pairs[new], np.diff(new, append=len(pairs)).astype(np.int32)
+
+
+def _starts(counts: Array) -> Array:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def _turned(starts: Array, labels: Array) -> Array:
+    """The item of each entry, in the order of the labels."""
+    items = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+    return items[np.argsort(labels, kind="stable")]
+
+
+def deal(items: Items, shares: list[float], capacity: list[int], order: Array) -> array[int]:
     """The part of each item. `order` is the random order in which equals are taken."""
     left = capacity.copy()
-    where = [-1] * len(items.sizes)
-    rank = [0] * len(order)
-    for at, item in enumerate(order):
-        rank[item] = at
-    want = [
-        wanted(total, len(holders), shares)
-        for total, holders in zip(items.totals, items.holders, strict=True)
-    ]
-    free = [len(holders) for holders in items.holders]
+    where = array("b", b"\xff") * len(items.sizes)  # -1: still free
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    rank = plain(ranks)
+    free = [items.firsts[label + 1] - items.firsts[label] for label in range(items.n)]
+    want = [wanted(total, count, shares) for total, count in zip(items.totals, free, strict=True)]
     heap = [(count, label) for label, count in enumerate(free) if count]
     heapq.heapify(heap)
     while heap:
         count, label = heapq.heappop(heap)
         if count != free[label]:
             continue  # some of its rows have been dealt since; a newer entry says so
-        mine = [item for item in items.holders[label] if where[item] < 0]
-        mine.sort(key=lambda item: (-items.sizes[item], rank[item]))
-        for other in _deal_one(items, mine, label, want, left, free, where):
+        touched = set[int]()
+        for mine in _mine(items, label, where, rank):
+            _deal_some(items, mine, want[label], want, left, free, where, touched)
+        for other in touched:
             if free[other]:
                 heapq.heappush(heap, (free[other], other))
-    rest = sorted((i for i in order if where[i] < 0), key=lambda i: -items.sizes[i])
-    for item in rest:
-        where[item] = _best(left, left, items.sizes[item])
-        left[where[item]] -= items.sizes[item]
+    _deal_rest(items, left, where, order)
     return where
 
 
-def _deal_one(
+def _mine(items: Items, label: int, where: array[int], rank: array[int]) -> Iterator[list[int]]:
+    """The free items of a label, some at a time: the largest first, equals by rank."""
+    first, end = items.firsts[label], items.firsts[label + 1]
+    sizes = items.sizes
+    if end - first <= FEW:
+        few = [item for item in items.holders[first:end] if where[item] < 0]
+        few.sort(key=lambda item: (-sizes[item], rank[item]))
+        yield few
+        return
+    mine = items.holding(label)
+    mine = mine[np.frombuffer(where, dtype=np.int8)[mine] < 0]
+    by_rank = np.frombuffer(rank, dtype=np.int64)[mine]
+    mine = mine[np.lexsort((by_rank, -np.frombuffer(sizes, dtype=np.int64)[mine]))]
+    for start in range(0, len(mine), ROWS):
+        yield mine[start : start + ROWS].tolist()
+
+
+def _deal_some(
     items: Items,
     mine: list[int],
-    label: int,
+    wish: list[float],
     want: list[list[float]],
     left: list[int],
     free: list[int],
-    where: list[int],
-) -> set[int]:
-    """Deal the free items of one label; the labels whose counts changed."""
-    touched = set()
-    wish = want[label]
+    where: array[int],
+    touched: set[int],
+) -> None:
+    """Deal items of one label, whose wish this is; `touched`: labels whose counts changed."""
+    starts, labels, counts, sizes = items.starts, items.labels, items.counts, items.sizes
     for item in mine:
-        size = items.sizes[item]
-        part = _best(wish, left, size)
-        where[item] = part
+        size = sizes[item]
+        where[item] = part = _best(wish, left, size)
         left[part] -= size
-        for other, count in items.labels[item]:
-            want[other][part] -= count
+        for at in range(starts[item], starts[item + 1]):
+            other = labels[at]
+            want[other][part] -= counts[at]
             free[other] -= 1
             touched.add(other)
-    return touched
+
+
+def _deal_rest(items: Items, left: list[int], where: array[int], order: Array) -> None:
+    """Items without a label: the largest first."""
+    rest = order[np.frombuffer(where, dtype=np.int8)[order] < 0]
+    sizes = np.frombuffer(items.sizes, dtype=np.int64)[rest]
+    rest = rest[np.argsort(-sizes, kind="stable")]
+    for start in range(0, len(rest), ROWS):
+        for item in rest[start : start + ROWS].tolist():
+            where[item] = _best(left, left, items.sizes[item])
+            left[where[item]] -= items.sizes[item]
 
 
 def _best(wish: list[float] | list[int], left: list[int], size: int) -> int:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from labelset.data._alike import first_alike
 from labelset.data._dataset import Dataset
 from labelset.data._sparse import SparseRows
 from labelset.data._stored import blocks
@@ -29,12 +28,7 @@ def input_groups(dataset: Dataset) -> Tensor | None:
     streams = [_bytes(part) for part in held if part is not None]
     if not streams:
         return None
-    first: dict[bytes, int] = {}
-    out = np.empty(len(dataset), dtype=np.int64)
-    for row, parts in enumerate(zip(*streams, strict=True)):
-        key = hashlib.blake2b(b"".join(parts), digest_size=16).digest()
-        out[row] = first.setdefault(key, row)
-    return torch.from_numpy(out)
+    return torch.from_numpy(first_alike(map(b"".join, zip(*streams, strict=True))))
 
 
 def _bytes(held: Any) -> Iterator[bytes]:

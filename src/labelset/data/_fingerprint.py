@@ -82,7 +82,8 @@ def _words(hasher: Any, words: Sequence[str]) -> None:
     if isinstance(words, StoredTexts):
         lengths = words.lengths()
     else:
-        lengths = np.array([len(word) for word in map(_coded, words)])
+        each = (len(_coded(word)) for word in words)
+        lengths = np.fromiter(each, dtype=np.int64, count=len(words))
     hasher.update(lengths.astype("<i8").tobytes())
     for word in words:
         hasher.update(_coded(word))

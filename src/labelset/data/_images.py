@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,11 @@ class Pictures:
         stacked = torch.from_numpy(out)
         return stacked[:, None] if self.mode == "L" else stacked.permute(0, 3, 1, 2).contiguous()
 
-    def blocks(self, files: Sequence[Path]) -> Iterator[Tensor]:
+    def blocks(self, files: Iterable[Path]) -> Iterator[Tensor]:
         """The same, so many at a time as are in memory together."""
-        some = self.together(files[0])
-        for start in range(0, len(files), some):
-            yield self.read(files[start : start + some])
+        rest = iter(files)
+        for first in rest:
+            yield self.read([first, *islice(rest, self.together(first) - 1)])
 
     def together(self, file: Path) -> int:
         """How many pictures like this one are in memory together."""

@@ -10,17 +10,18 @@ from typing import Any
 
 from torch import Tensor
 
-from labelset.data._csv import split_names
 from labelset.data._description import Description
 from labelset.data._gather import gathered, is_full
 from labelset.data._inputs import dense_features
+from labelset.data._label_numbers import from_numbers, largest
+from labelset.data._listing import Listing
 from labelset.data._parts import part_numbers
 from labelset.data._piece import Piece
 from labelset.data._reading import reading, rows_of
 from labelset.data._vocabulary import from_names, names_in
 from labelset.labels import Labels
 
-__all__ = ["blocks", "largest", "listed", "numbered", "read"]
+__all__ = ["blocks", "listed", "read"]
 
 
 @dataclass
@@ -48,14 +49,16 @@ def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
     pieces = []
     for path in paths:
         with reading(path):
-            pieces.append(gathered(blocks(path, ask, role), ask.memory << 20))
+            held = gathered(blocks(path, ask, role), ask.memory << 20, ask.delimiter)
+            pieces.append(held)
     names = names_in(ask.label_names) or pieces[0].names
     wanted = role != "features" or not isinstance(ask.labels, str)
     every: Sequence[Labels | None] = [None] * len(pieces)
-    if pieces[0].listed and wanted:
+    if pieces[0].listing is not None and wanted:
         with reading(paths[0]):
-            every, names = _labels(pieces, names, ask)
-    return [replace(p, labels=y, names=names) for p, y in zip(pieces, every, strict=True)]
+            every, names = _labels([p.listing or Listing() for p in pieces], names, ask)
+    each = zip(pieces, every, strict=True)
+    return [replace(piece, labels=y, names=names, listing=None) for piece, y in each]
 
 
 def blocks(path: Path, ask: Description, role: str) -> Iterator[Piece]:
@@ -67,12 +70,14 @@ def blocks(path: Path, ask: Description, role: str) -> Iterator[Piece]:
 
 def listed(path: Path, ask: Description) -> Piece:
     """Only the labels, as they are listed, and the parts."""
-    pieces = []
+    return gathered(_only_listed(path, ask), 0)
+
+
+def _only_listed(path: Path, ask: Description) -> Iterator[Piece]:
     for held in _objects(path, ask):
         if not held.labels:
             raise ValueError(f"line {held.at}: no `labels`")
-        pieces.append(_listed(path, held))
-    return gathered(pieces, 0)
+        yield _listed(path, held)
 
 
 def _objects(path: Path, ask: Description) -> Iterator[Objects]:
@@ -140,59 +145,14 @@ def _parsed(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def _labels(
-    pieces: Sequence[Piece], names: list[str] | None, ask: Description
+    listings: Sequence[Listing], names: list[str] | None, ask: Description
 ) -> tuple[Sequence[Labels], list[str] | None]:
     """By name where any row lists names, else by number."""
-    rows = [row for piece in pieces for row in piece.listed or []]
-    if any(isinstance(row, str) for row in rows) or any(
-        isinstance(label, str) for row in rows for label in _list(row)
-    ):
-        on = [[_names(row, ask) for row in piece.listed or []] for piece in pieces]
-        unknown = [[_names(row, ask) for row in piece.unknown or []] for piece in pieces]
-        return from_names(on, names, unknown, [piece.lines or [] for piece in pieces])
+    if any(listing.named for listing in listings):
+        return from_names(listings, names)
     count = len(names) if names else ask.labels if isinstance(ask.labels, int) else None
-    count = largest(pieces) + 1 if count is None else count
-    return [numbered(piece, count) for piece in pieces], names
-
-
-def largest(pieces: Sequence[Piece]) -> int:
-    """The largest label number that occurs, -1 where none does."""
-    rows = (row for p in pieces for row in (*(p.listed or ()), *(p.unknown or ())))
-    return max((i for row in rows for i in _list(row) if isinstance(i, int)), default=-1)
-
-
-def numbered(piece: Piece, n: int) -> Labels:
-    """Labels listed by number; the line of the first bad one is named."""
-    listed, free, lines = piece.listed or [], piece.unknown or [], piece.lines or []
-    for line, row, unknown in zip(lines, listed, free, strict=True):
-        for what, held in (("labels", row), ("unknown", unknown)):
-            if not isinstance(held, list):
-                raise ValueError(f"line {line}: `{what}` must be a list of label numbers")
-        _check(line, [*row, *unknown], n)
-    return Labels.from_lists(listed, n, free if any(free) else None)
-
-
-def _check(line: int, numbers: list[Any], n: int) -> None:
-    for i in numbers:
-        if isinstance(i, bool) or not isinstance(i, int):
-            kind = type(i).__name__
-            raise TypeError(f"line {line}: `labels` must list label numbers, got {kind} {i!r}")
-        if not 0 <= i < min(n, 2**31):
-            most = min(n, 2**31) - 1
-            raise ValueError(f"line {line}: label numbers must lie in 0..{most}, got {i}")
-    if len(set(numbers)) < len(numbers):
-        twice = next(i for i in numbers if numbers.count(i) > 1)
-        raise ValueError(f"line {line}: label {twice} appears twice")
-
-
-def _names(row: Any, ask: Description) -> list[str] | None:
-    if row is None:
-        return None
-    return split_names(row, ask.delimiter) if isinstance(row, str) else [str(w) for w in _list(row)]
-
-
-def _list(row: Any) -> list[Any]:
-    return row if isinstance(row, list) else []
+    count = largest(listings) + 1 if count is None else count
+    return [from_numbers(listing, count) for listing in listings], names
 
 
 def _vectors(held: Objects) -> Tensor | None:

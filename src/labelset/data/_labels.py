@@ -9,6 +9,8 @@ import numpy as np
 
 from labelset.data import _jsonl, _npz
 from labelset.data._description import Description
+from labelset.data._label_numbers import from_numbers, largest
+from labelset.data._listing import Listing
 from labelset.data._parts import part_numbers
 from labelset.data._reading import kind_of, reading
 from labelset.labels import Labels
@@ -67,6 +69,7 @@ def _from_npy(path: Path, ask: Description) -> LabelFile:
 def _from_jsonl(path: Path, ask: Description) -> LabelFile:
     piece = _jsonl.listed(path, ask)
     n = len(piece.names) if piece.names else ask.labels
-    count = n if isinstance(n, int) else _jsonl.largest([piece]) + 1
+    listing = piece.listing or Listing()
+    count = n if isinstance(n, int) else largest([listing]) + 1
     split = None if piece.split is None else piece.split.tolist()
-    return LabelFile(_jsonl.numbered(piece, count), piece.names, split)
+    return LabelFile(from_numbers(listing, count), piece.names, split)

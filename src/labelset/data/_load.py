@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,12 @@ from labelset.data import (
 )
 from labelset.data._dataset import Dataset
 from labelset.data._description import FILES, Description
+from labelset.data._growing import no_labels
 from labelset.data._piece import Piece, below, beside
 from labelset.data._reading import BadFile, kind_of, reading
 from labelset.data._spool import spooled
 from labelset.data._vocabulary import names_in
 from labelset.data.builtin import build, names
-from labelset.labels import Labels
 
 __all__ = ["FORMATS", "assembled", "described", "format_of", "found", "label_attributes", "load"]
 
@@ -126,7 +126,7 @@ def assembled(ask: Description, source: str, labelled: bool = True) -> Dataset:
             raise BadFile(f"{source}: names no file with {part} rows; give data or features")
     piece = below({part: beside(found) for part, found in pieces.items()})
     if piece.labels is None and not labelled:
-        piece = replace(piece, labels=Labels.from_lists([[]] * piece.rows, n=0), names=[])
+        piece = replace(piece, labels=no_labels(piece.rows), names=[])
     return _dataset(piece, ask, source)
 
 
@@ -173,9 +173,11 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
                 "label_columns or label_column"
             )
         if piece.files is not None:
-            files = found(piece, ask)
-            pictures = _images.Pictures(ask.image_size, ask.image_mode or _images.mode_of(files))
-            images = spooled(pictures.blocks(files), ask.memory << 20)
+            for _ in found(piece, ask):
+                pass  # whether all are there comes before any is opened
+            mode = ask.image_mode or _images.mode_of(found(piece, ask))
+            pictures = _images.Pictures(ask.image_size, mode)
+            images = spooled(pictures.blocks(found(piece, ask)), ask.memory << 20)
         called = names_in(ask.label_names) or piece.names
         if not called and piece.labels.n > MOST_LABELS:
             raise ValueError(
@@ -199,12 +201,11 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
         )
 
 
-def found(piece: Piece, ask: Description, first: int = 0) -> list[Path]:
+def found(piece: Piece, ask: Description, first: int = 0) -> Iterator[Path]:
     """Pictures in the folder named, or beside the file that names them; `first`: the number of
     the piece's first row."""
     folder = Path(ask.images) if ask.images is not None else piece.path.parent
-    files = [folder / name for name in piece.files or []]
-    for row, file in enumerate(files):
-        if not file.is_file():
-            raise ValueError(f"row {first + row}: no picture {file}")
-    return files
+    for row, name in enumerate(piece.files or (), first):
+        if not (folder / name).is_file():
+            raise ValueError(f"row {row}: no picture {folder / name}")
+        yield folder / name

@@ -10,6 +10,7 @@ import numpy as np
 from labelset.data._column import Array
 from labelset.data._description import Description
 from labelset.data._filed import Filed, array_in
+from labelset.data._growing import GrowingLabels
 from labelset.data._inputs import array_features, array_images
 from labelset.data._parts import part_numbers
 from labelset.data._piece import Piece
@@ -46,10 +47,11 @@ def array_labels(array: Array | Filed, unknown: int | None) -> Labels:
     """From a dense matrix, wherever it is."""
     if isinstance(array, np.ndarray):
         return Labels.from_dense(array, unknown=unknown)
-    parts = []
+    held = GrowingLabels()
     for start, block in array.blocks():
         try:
-            parts.append(Labels.from_dense(block, unknown=unknown))
+            some = Labels.from_dense(block, unknown=unknown)
         except ValueError as error:
             raise ValueError(f"{error} (counted from row {start})" if start else error) from None
-    return Labels.stack(parts)
+        held.append(some)
+    return held.done(some.n)

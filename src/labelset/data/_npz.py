@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from labelset.data._column import Array
-from labelset.data._csr_members import sparse_features, turned
+from labelset.data._csr_members import sparse_features, sparse_labels, turned
 from labelset.data._description import Description
 from labelset.data._filed import Filed, member_of
+from labelset.data._growing import GrowingLabels
 from labelset.data._inputs import array_features, array_images
 from labelset.data._npy import array_labels, as_piece
 from labelset.data._parts import part_numbers
@@ -25,8 +26,13 @@ from labelset.labels import Labels
 
 __all__ = ["labels_in", "opened", "read", "words"]
 
-LARGE = ("X", "E", "X_indices", "X_data", "texts", "arr_0", "indices", "data", "row", "col")
+LARGE = (
+    *("X", "E", "X_indices", "X_data", "texts", "ids"),
+    *("arr_0", "indices", "data", "row", "col"),
+)
 """Keys whose arrays need not fit into memory; so do dense labels."""
+ROWS = 1 << 14
+"""Words that are taken out of an array together."""
 
 
 class Arrays(dict[str, Any]):
@@ -64,9 +70,9 @@ def _one(path: Path, ask: Description, role: str) -> Piece:
             images=images,
             labels=labels,
             names=words(held, "label_names"),
-            texts=_texts(held, ask.memory << 20),
+            texts=_lines(held, "texts", ask.memory << 20),
             split=part_numbers(held["split"]) if "split" in held else None,
-            ids=words(held, "ids"),
+            ids=_lines(held, "ids", ask.memory << 20),
             about=_card(held),
         )
 
@@ -117,9 +123,7 @@ def labels_in(held: Arrays, ask: Description) -> Labels | None:
         raise ValueError(f"does not say how many labels there are; add {key}_shape or give labels")
     unknown = (held["U_indptr"], held["U_indices"]) if "U_indptr" in held else None
     values = held.get(f"{key}_data")
-    labels = Labels.from_csr(
-        held[f"{key}_indptr"], held[f"{key}_indices"], width, values, unknown=unknown
-    )
+    labels = sparse_labels(held[f"{key}_indptr"], held[f"{key}_indices"], width, values, unknown)
     if shape is not None and int(shape[0]) != len(labels):
         raise ValueError(f"{key}_shape says {int(shape[0])} rows, {key}_indptr {len(labels)}")
     return labels
@@ -165,20 +169,28 @@ def _scipy(path: Path, held: Arrays, ask: Description, role: str) -> Piece:
         parts = (held["indptr"], held["indices"], width, held["data"])
         if role != "labels":
             return Piece(path=path, rows=rows, features=sparse_features(*parts, memory))
-        y = Labels.from_csr(held["indptr"], held.small("indices"), width, held.small("data"))
+        y = sparse_labels(held["indptr"], held.small("indices"), width, held.small("data"))
         return Piece(path=path, rows=rows, labels=y)
     blocks = turned(held, kind, rows, width, memory)
     if role == "labels":
-        each = [Labels.from_csr(starts, at, width, values) for _, starts, at, values in blocks]
-        return Piece(path=path, rows=rows, labels=Labels.stack(each))
+        found = GrowingLabels()
+        for _, starts, at, values in blocks:
+            found.append(Labels.from_csr(starts, at, width, values))
+        return Piece(path=path, rows=rows, labels=found.done(width))
     made = (SparseRows.from_csr(s, at, width, v, first=first) for first, s, at, v in blocks)
     return Piece(path=path, rows=rows, features=spooled(made, memory))
 
 
-def _texts(held: Arrays, memory: int) -> Any:
-    if not isinstance(held.get("texts"), Filed):
-        return words(held, "texts")
-    return spooled((_words(block) for _, block in held["texts"].blocks()), memory)
+def _lines(held: Arrays, key: str, memory: int) -> Any:
+    """A word, or more, of each row."""
+    array = held.get(key)
+    if array is None or not array.ndim or not len(array):
+        return words(held, key)
+    if isinstance(array, Filed):
+        some: Iterable[Array] = (block for _, block in array.blocks())
+    else:
+        some = (array[at : at + ROWS] for at in range(0, len(array), ROWS))
+    return spooled(map(_words, some), memory)
 
 
 def words(held: Arrays, key: str) -> list[str] | None:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from labelset.data._columns import Columns, truth
-from labelset.data._csv import split_names
 from labelset.data._description import Description
 from labelset.data._gather import BLOCK, WEIGHT, gathered
 from labelset.data._inputs import dense_features
+from labelset.data._listing import split_names
 from labelset.data._optional import optional
 from labelset.data._parts import part_numbers
 from labelset.data._piece import Piece
@@ -36,12 +36,13 @@ def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
             if columns[-1] != columns[0]:
                 raise ValueError(f"its columns are not those of {paths[0]}")
             pieces.append(gathered(blocks(path, ask, role), ask.memory << 20))
-    if pieces[0].listed is None:
+    listings = [piece.listing for piece in pieces if piece.listing is not None]
+    if not listings:
         return pieces
     with reading(paths[0]):
-        rows = [piece.listed or [] for piece in pieces]
-        named, names = from_names(rows, names_in(ask.label_names))
-    return [replace(p, labels=y, names=names) for p, y in zip(pieces, named, strict=True)]
+        named, names = from_names(listings, names_in(ask.label_names))
+    each = zip(pieces, named, strict=True)
+    return [replace(piece, labels=y, names=names, listing=None) for piece, y in each]
 
 
 def blocks(path: Path, ask: Description, role: str) -> Iterator[Piece]:

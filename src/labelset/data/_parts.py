@@ -11,16 +11,20 @@ from torch import Tensor
 
 __all__ = ["PARTS", "part_numbers"]
 
+Array = np.ndarray[Any, Any]
+
 PARTS = ("train", "valid", "test")
 WORDS = {
     **dict.fromkeys(("0", "train", "training"), 0),
     **dict.fromkeys(("1", "valid", "validation", "val", "dev"), 1),
     **dict.fromkeys(("2", "test", "testing"), 2),
 }
+ROWS = 1 << 14
+"""Rows of an array that are taken out of it together."""
 
 
 def part_numbers(
-    values: Sequence[Any] | np.ndarray[Any, Any] | Tensor,
+    values: Sequence[Any] | Array | Tensor,
     lines: Sequence[int] | None = None,
     first: int = 0,
 ) -> Tensor:
@@ -30,7 +34,18 @@ def part_numbers(
     >>> part_numbers(["train", "dev", "TEST", 0])
     tensor([0, 1, 2, 0], dtype=torch.int8)
     """
-    given = values.tolist() if isinstance(values, (np.ndarray, Tensor)) else list(values)
+    if not isinstance(values, (np.ndarray, Tensor)) or not values.ndim:
+        plain = values.tolist() if isinstance(values, (np.ndarray, Tensor)) else list(values)
+        return torch.from_numpy(_numbers(plain, lines, first))
+    out = np.empty(len(values), dtype=np.int8)
+    for start in range(0, len(values), ROWS):  # never all rows as objects
+        block = values[start : start + ROWS].tolist()
+        where = None if lines is None else lines[start : start + ROWS]
+        out[start : start + len(block)] = _numbers(block, where, first + start)
+    return torch.from_numpy(out)
+
+
+def _numbers(given: list[Any], lines: Sequence[int] | None, first: int) -> Array:
     numbers = [_number(value) for value in given]
     if None in numbers:
         at = numbers.index(None)
@@ -38,7 +53,7 @@ def part_numbers(
         raise ValueError(
             f"{where}: split must be train, valid or test (or 0, 1, 2), got {given[at]!r}"
         )
-    return torch.tensor(numbers, dtype=torch.int8)
+    return np.array(numbers, dtype=np.int8)
 
 
 def _number(value: Any) -> int | None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labelset.data._listing import Listing
 from labelset.data._parts import PARTS
 from labelset.data._reading import BadFile
 from labelset.data._sparse import SparseRows
@@ -35,15 +36,17 @@ class Piece:
     labels: Labels | None = None
     names: list[str] | None = None
     split: Tensor | None = None
-    ids: list[str] | None = None
-    files: list[str] | None = None
+    ids: Sequence[str] | None = None
+    files: Sequence[str] | None = None
     """Pictures that are still to be read."""
     listed: list[Any] | None = None
-    """Labels as the rows list them, to be numbered when all files are read."""
+    """Of some rows: labels as they list them."""
     unknown: list[Any] | None = None
     """The same of labels that are not known."""
     lines: list[int] | None = None
     """The line of each row, where labels are listed."""
+    listing: Listing | None = None
+    """Of a whole file: labels as its rows list them, to be numbered when all files are read."""
     notes: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=dict)
 
@@ -78,7 +81,8 @@ def below(pieces: dict[str, Piece]) -> Piece:
     for other in ordered[1:]:
         _same_shape(first, other)
     numbers = [(PARTS.index(part), pieces[part].rows) for part in PARTS if part in pieces]
-    held = {what: _stacked(what, [getattr(p, what) for p in ordered]) for what in CONTENT}
+    many = (what for what in CONTENT if what != "names")
+    held = {what: _stacked(what, [getattr(p, what) for p in ordered]) for what in many}
     held["names"] = first.names
     held["split"] = torch.cat([torch.full((rows,), at, dtype=torch.int8) for at, rows in numbers])
     return replace(
@@ -113,10 +117,6 @@ def _is_sparse(held: Any) -> bool:
 def _stacked(what: str, held: Sequence[Any]) -> Any:
     if any(part is None for part in held):
         return None
-    if what in INPUTS:
-        return stacked(held)
     if isinstance(held[0], Labels):
         return Labels.stack(held)
-    if isinstance(held[0], Tensor):
-        return torch.cat(list(held))
-    return [item for part in held for item in part]
+    return torch.cat(list(held)) if what == "split" else stacked(held)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from labelset import check
 from labelset.data import _report_text
+from labelset.data._alike import first_alike, runs
 from labelset.data._dataset import Dataset
 from labelset.data._duplicates import input_groups
 from labelset.data._parts import PARTS
@@ -97,7 +98,7 @@ def inspect(dataset: Dataset, rare_below: int = 10) -> Report:
     (1, 1, 1)
     """
     check.whole("rare_below", rare_below)
-    y, groups = dataset.labels, input_groups(dataset)
+    y, groups, sets = dataset.labels, input_groups(dataset), _label_sets(dataset)
     counts, values = y.counts(), y.values
     mean = int(counts.sum()) / max(len(y), 1)
     return Report(
@@ -111,13 +112,13 @@ def inspect(dataset: Dataset, rare_below: int = 10) -> Report:
         density=mean / max(dataset.n, 1),
         unknown=0 if values is None else int(values.isnan().sum()),
         soft=0 if values is None else int(((values > 0) & (values < 1)).sum()),
-        label_sets=len(set(_label_sets(dataset))),
+        label_sets=int((sets == torch.arange(len(sets))).sum()),
         rare_below=rare_below,
         parts=_parts(dataset, rare_below),
         dead=_called(dataset, _on_per_label(dataset) == 0),
         unseen=_unseen(dataset),
         duplicates=None if groups is None else int((groups != torch.arange(len(groups))).sum()),
-        conflicts=None if groups is None else _conflicts(dataset, groups),
+        conflicts=None if groups is None else int((sets != sets[groups]).sum()),
         leaks={} if groups is None else _leaks(dataset, groups),
         notes=list(dataset.card.get("notes", [])),
     )
@@ -195,17 +196,11 @@ def _unseen(dataset: Dataset) -> list[str]:
     return _called(dataset, (train == 0) & (valid + test > 0))
 
 
-def _label_sets(dataset: Dataset) -> list[bytes]:
-    """Of each row, the labels that are on, as bytes."""
+def _label_sets(dataset: Dataset) -> Tensor:
+    """(rows,) int64: the first row with the same labels on."""
     y = dataset.labels
     on = y.indices if y.values is None else y.indices[~y.values.isnan()]
-    ends, flat = y.counts().cumsum(0).tolist(), on.cpu().numpy()
-    return [flat[s:e].tobytes() for s, e in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
-
-
-def _conflicts(dataset: Dataset, groups: Tensor) -> int:
-    sets = _label_sets(dataset)
-    return sum(sets[row] != sets[first] for row, first in enumerate(groups.tolist()))
+    return torch.from_numpy(first_alike(runs(on.cpu().numpy(), y.counts().cpu().numpy())))
 
 
 def _leaks(dataset: Dataset, groups: Tensor) -> dict[str, int]:

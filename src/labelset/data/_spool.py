@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labelset.data._column import Array, Column, Spool
+from labelset.data._column import Column, Spool
+from labelset.data._growing import GrowingStarts
 from labelset.data._sparse import SparseRows
 from labelset.data._stored import Stored, StoredRows, StoredSparse, StoredTexts, blocks
 
@@ -84,17 +85,17 @@ class _Dense:
 class _Sparse:
     def __init__(self, first: SparseRows, memory: int) -> None:
         self.width, self.ones = first.width, True
-        self.lengths: list[Array] = []
+        self.starts = GrowingStarts()
         self.indices, self.values = Spool(np.int32, memory), Spool(np.float32, memory)
 
     def append(self, block: SparseRows) -> None:
         self.ones = self.ones and block.values is None
-        self.lengths.append(block.indptr.diff().numpy())
+        self.starts.append(block.indptr.diff().numpy())
         self.indices.append(block.indices.numpy())
         self.values.append(block.filled().numpy())
 
     def done(self) -> SparseRows | StoredSparse:
-        indptr = _starts(self.lengths)
+        indptr = self.starts.done()
         indices, values = self.indices.done(), self.values.done()
         if isinstance(indices, Column) and isinstance(values, Column):
             kept = None if self.ones else values
@@ -110,7 +111,7 @@ class _Texts:
         self.memory, self.weight = memory, 0
         self.held: list[str] = []
         self.letters: Spool | None = None
-        self.lengths: list[Array] = []
+        self.starts = GrowingStarts()
 
     def append(self, block: list[str]) -> None:
         self.held.extend(block)
@@ -119,16 +120,11 @@ class _Texts:
             self.letters = self.letters or Spool(np.uint8, 0)
             coded = [text.encode("utf-8", "surrogatepass") for text in self.held]
             self.letters.append(np.frombuffer(b"".join(coded), dtype=np.uint8))
-            self.lengths.append(np.array([len(text) for text in coded], dtype=np.int64))
+            self.starts.append([len(text) for text in coded])
             self.held.clear()
 
     def done(self) -> list[str] | StoredTexts:
         letters = None if self.letters is None else self.letters.done()
         if not isinstance(letters, Column):
-            return self.held if letters is None else [""] * sum(map(len, self.lengths))
-        return StoredTexts(indptr=_starts(self.lengths), letters=letters)
-
-
-def _starts(lengths: list[Array]) -> Array:
-    every = np.concatenate([np.zeros(1, np.int64), *lengths])
-    return np.cumsum(every, out=every)
+            return self.held if letters is None else [""] * len(self.starts)
+        return StoredTexts(indptr=self.starts.done(), letters=letters)

@@ -13,9 +13,9 @@ from labelset import check
 from labelset.data import _arff, _csv, _images, _jsonl, _parquet, _svmlight
 from labelset.data._dataset import Dataset
 from labelset.data._description import Description
+from labelset.data._growing import no_labels
 from labelset.data._load import assembled, described, format_of, found, label_attributes
 from labelset.data._piece import Piece
-from labelset.labels import Labels
 
 __all__ = ["stream"]
 
@@ -57,7 +57,7 @@ def stream(source: str | Path, *, rows: int = 1024, **flags: Any) -> Iterator[Da
         read = partial(_arff.blocks, names=names)
     pictures, seen = None, 0
     for piece in read(path, ask, "data"):
-        files = None if piece.files is None else found(piece, ask, seen)
+        files = None if piece.files is None else list(found(piece, ask, seen))
         if files is not None and pictures is None:
             every = (file for part in read(path, ask, "data") for file in found(part, ask))
             pictures = _images.Pictures(ask.image_size, ask.image_mode or _images.mode_of(every))
@@ -78,7 +78,7 @@ def _only_file(ask: Description) -> Path | None:
 
 def _unlabelled(piece: Piece, at: slice, images: Tensor | None) -> Dataset:
     return Dataset(
-        labels=Labels.from_lists([[]] * (at.stop - at.start), n=0),
+        labels=no_labels(at.stop - at.start),
         names=[],
         features=None if piece.features is None else piece.features[at],
         texts=None if piece.texts is None else list(piece.texts[at]),

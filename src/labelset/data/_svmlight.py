@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from labelset.data._column import Array
+from labelset.data._csr_members import sparse_labels
 from labelset.data._description import Description
 from labelset.data._gather import gathered
+from labelset.data._growing import Growing, GrowingStarts
 from labelset.data._piece import Piece
 from labelset.data._reading import reading
 from labelset.data._sparse import SparseRows
@@ -37,9 +39,9 @@ class Seen:
     header: tuple[int, int, int] | None = None
     ends: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The lowest and highest number of "feature" and "label", where there are any."""
-    labels: list[Array] = field(default_factory=list)
-    on: list[Array] = field(default_factory=list)
-    """Labels of each row."""
+    labels: Growing = field(default_factory=lambda: Growing(np.int32))
+    starts: GrowingStarts = field(default_factory=GrowingStarts)
+    """Where the labels of each row begin."""
 
     def look(self, rows: Rows) -> None:
         self.header = rows.header
@@ -50,8 +52,8 @@ class Seen:
                 self.ends[what] = min(low, int(numbers.min())), max(high, int(numbers.max()))
 
     def keep(self, rows: Rows) -> None:
-        self.labels.append(np.array(rows.labels, dtype=np.int32))
-        self.on.append(np.array(rows.on, dtype=np.int64))
+        self.labels.append(rows.labels)
+        self.starts.append(rows.on)
 
 
 @dataclass(frozen=True)
@@ -81,11 +83,9 @@ def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
             x = replace(x, width=how.width, base=how.base)
         elif isinstance(x, SparseRows):
             x = replace(x, width=how.width, indices=x.indices - how.base)
-        y = Labels.from_csr(
-            _starts(np.concatenate(seen.on)),
-            np.concatenate(seen.labels) - how.label_base,
-            how.count,
-        )
+        numbers = seen.labels.done()
+        numbers -= how.label_base
+        y = sparse_labels(seen.starts.done(), numbers, how.count)
         out.append(replace(piece, features=x, labels=_kept(y, ask, role), notes=how.notes))
     return out
 

@@ -3,54 +3,73 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from labelset import check
+from labelset.data._column import Array
+from labelset.data._label_rows import label_rows
+from labelset.data._listing import Listing
 from labelset.data._reading import reading, rows_of
 from labelset.labels import Labels
 
 __all__ = ["from_names", "hint", "names_in"]
 
-Row = Sequence[str] | None
-"""The names that are on in a row; None: nothing is known of it."""
-
 
 def from_names(
-    files: Sequence[Sequence[Row]],
-    names: list[str] | None,
-    unknown: Sequence[Sequence[Row]] | None = None,
-    lines: Sequence[Sequence[int]] | None = None,
+    listings: Sequence[Listing], names: list[str] | None
 ) -> tuple[list[Labels], list[str]]:
     """Labels of each file, numbered alike, and the names: those given, or all that occur, sorted.
 
-    >>> parts, names = from_names([[["b", "a"], []], [["c"]]], None)
+    >>> one, two = Listing(), Listing()
+    >>> one.add([["b", "a"], []])
+    >>> two.add([["c"]])
+    >>> parts, names = from_names([one, two], None)
     >>> names, parts[1].dense()
     (['a', 'b', 'c'], tensor([[0., 0., 1.]]))
     """
-    free = unknown if unknown is not None else [[()] * len(rows) for rows in files]
     if names is None:
-        every = (row for rows in (*files, *free) for row in rows)
-        names = _sorted({name for row in every for name in row or ()})
+        found: set[str] = set()
+        for listing in listings:
+            found.update(listing.names(), map(str, listing.numbers().tolist()))
+        names = _sorted(found)
     number = {name: at for at, name in enumerate(names)}
-    where = lines if lines is not None else [range(1, len(rows) + 1) for rows in files]
-    each = zip(files, free, where, strict=True)
-    return [_labels(on, open_ones, number, at) for on, open_ones, at in each], names
+    return [_labels(listing, number) for listing in listings], names
 
 
-def _labels(
-    rows: Sequence[Row], unknown: Sequence[Row], number: dict[str, int], lines: Sequence[int]
-) -> Labels:
-    on, free = list[list[int]](), list[list[int]]()
-    for line, row, open_ones in zip(lines, rows, unknown, strict=True):
-        for name in (*(row or ()), *(open_ones or ())):
-            if name not in number:
-                near = hint(name, number)
-                raise ValueError(f"line {line}: label {name!r} is not among the names: {near}")
-        on.append(sorted({number[name] for name in row or ()}))
-        listed = sorted({number[name] for name in open_ones or ()})
-        free.append(list(range(len(number))) if row is None else listed)
-    return Labels.from_lists(on, len(number), free if any(free) else None)
+def _labels(listing: Listing, number: dict[str, int]) -> Labels:
+    """By name, wherever the listing has a number instead."""
+    get, plain = number.get, listing.numbers()
+    words = np.array([get(name, -1) for name in reversed(listing.names())], dtype=np.int64)
+    figures = np.array([get(str(i), -1) for i in plain.tolist()], dtype=np.int64)
+    every = np.concatenate([words, figures])
+
+    def numbers(codes: Array) -> Array:
+        at = codes.astype(np.int64) + len(words)
+        if len(plain):
+            at = np.where(codes < 0, at, len(words) + np.searchsorted(plain, codes))
+        return every[at]
+
+    if len(every) and every.min() < 0:
+        _refuse_foreign(listing, number, numbers)
+    return label_rows(listing, len(number), numbers)
+
+
+def _refuse_foreign(
+    listing: Listing, number: dict[str, int], numbers: Callable[[Array], Array]
+) -> None:
+    """The first row with a label that has no number is named, and the first such label in it."""
+    rows = []
+    for ragged in (listing.on, listing.free):
+        bad = numbers(ragged.codes.done()) < 0
+        rows += [ragged.row_of(int(bad.argmax()))] if bad.any() else []
+    row = min(rows)
+    codes = [*listing.on.of_row(row), *listing.free.of_row(row)]
+    name = next(n for n in map(str, map(listing.meaning, codes)) if n not in number)
+    line = listing.lines.of_row(row)
+    raise ValueError(f"line {line}: label {name!r} is not among the names: {hint(name, number)}")
 
 
 def _sorted(names: Iterable[str]) -> list[str]:

@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from labelset import check
+from labelset.data._column import Array
 from labelset.data._dataset import Dataset
 from labelset.data._deal import Items, deal
 from labelset.data._duplicates import input_groups
@@ -49,10 +51,10 @@ def stratified_split(
     items, item_of_row = _items(y, groups)
     capacity = _sizes(len(y), shares)
     generator = torch.Generator().manual_seed(check.whole("seed", seed))
-    order = torch.randperm(len(items.sizes), generator=generator).tolist()
+    order = torch.randperm(len(items.sizes), generator=generator).numpy()
     where = deal(items, shares, capacity, order)
     exchange(items, where, [j for j, size in enumerate(capacity) if size], order)
-    return torch.tensor(where, dtype=torch.int8)[item_of_row]
+    return torch.from_numpy(np.frombuffer(where, dtype=np.int8)[item_of_row])
 
 
 def ensure_split(
@@ -113,13 +115,13 @@ def _sizes(rows: int, shares: list[float]) -> list[int]:
     return sizes
 
 
-def _items(y: Labels, groups: Any) -> tuple[Items, Tensor]:
+def _items(y: Labels, groups: Any) -> tuple[Items, Array]:
     """What is dealt: rows, or groups of rows; and the item of each row."""
-    item = torch.arange(len(y))
+    item = np.arange(len(y))
     if groups is not None:
         given = torch.as_tensor(groups).flatten()
         if len(given) != len(y):
             raise ValueError(f"groups has {len(given)} entries for {len(y)} rows")
-        item = torch.unique(given, return_inverse=True)[1]
-    on = slice(None) if y.values is None else ~y.values.isnan()
-    return Items.of(item[y.rows()[on]], y.indices[on].long(), item, y.n), item
+        item = torch.unique(given, return_inverse=True)[1].numpy()
+    on = y.indices if y.values is None else y.indices[~y.values.isnan()]
+    return Items.of(item, y.counts().numpy(), on.numpy(), y.n), item
