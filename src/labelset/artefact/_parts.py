@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from labelset._atomic import write_with
 from labelset.labels import Labels
 
 __all__ = ["read_part", "write_part"]
 
 
-def write_part(path: Path, labels: Labels, scores: Tensor | None, ids: list[str] | None) -> None:
+def write_part(
+    file: IO[bytes], labels: Labels, scores: Tensor | None, ids: Sequence[str] | None
+) -> None:
     """The `.npz` file that `read_part` and `labelset.data.read_labels` read."""
     labels = labels.to("cpu")
     held = {"Y_indptr": labels.indptr, "Y_indices": labels.indices}
@@ -27,7 +30,7 @@ def write_part(path: Path, labels: Labels, scores: Tensor | None, ids: list[str]
         arrays["scores"] = scores.cpu().numpy()
     if ids is not None:
         arrays["ids"] = np.array(ids, dtype=np.str_)
-    write_with(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+    np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def read_part(path: Path) -> tuple[Labels, Tensor | None, list[str] | None]:

@@ -16,8 +16,9 @@ from torch import Tensor
 
 import labelset
 from labelset import _given, calibrate, decide, encode, heads
-from labelset._atomic import write_bytes
+from labelset._atomic import write_all, write_bytes
 from labelset.artefact._parts import read_part, write_part
+from labelset.artefact._sums import Write, file_sum, summed
 from labelset.calibrate import ProbMap
 from labelset.data import Dataset
 from labelset.decide import Rule
@@ -44,7 +45,7 @@ class Part:
 
     labels: Labels
     scores: Tensor | None = None
-    ids: list[str] | None = None
+    ids: Sequence[str] | None = None
     """What to call the rows; their numbers where it is None."""
 
     def __post_init__(self) -> None:
@@ -181,19 +182,26 @@ class Run:
     # ---- on disk --------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the folder; `model.json` comes last, so that what is there is whole."""
+        """Write the folder, all of it or nothing; `model.json` holds checksums of the others."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
+        sums: dict[str, str] = {}
+        files = {folder / name: summed(name, w, sums) for name, w in self._writers().items()}
+        write_all(files | {folder / MODEL: lambda file: file.write(self._model(sums))})
+        self.folder = folder
+
+    def _writers(self) -> dict[str, Write]:
+        """The files besides `model.json`, and what fills them."""
+        files: dict[str, Write] = {}
         for name, part in self.parts.items():
-            write_part(folder / f"{name}.npz", part.labels, part.scores, part.ids)
-        if self.head is not None:
-            heads.save(self.head, folder / f".{HEAD}")
-            (folder / f".{HEAD}").replace(folder / HEAD)
-        if self._keeps_encoder():
-            assert self.encoder is not None
-            state = {name: t.contiguous().cpu() for name, t in self.encoder.state().items()}
-            write_bytes(folder / ENCODER, save_tensors(state))
-        self.save_model(folder)
+            held = (part.labels, part.scores, part.ids)
+            files[f"{name}.npz"] = lambda file, held=held: write_part(file, *held)  # type: ignore[misc]
+        if (head := self.head) is not None:
+            files[HEAD] = lambda file: heads.save(head, file)
+        if (encoder := self.encoder) is not None and self._keeps_encoder():
+            state = {name: t.contiguous().cpu() for name, t in encoder.state().items()}
+            files[ENCODER] = lambda file: file.write(save_tensors(state))
+        return files
 
     def _keeps_encoder(self) -> bool:
         """A module of one's own is in no file: it must be given again."""
@@ -204,6 +212,11 @@ class Run:
         self.folder = self.folder if path is None else Path(path)
         if self.folder is None:
             raise ValueError("this run was never saved: say where to")
+        beside = [path for path in map(self.folder.joinpath, self._writers()) if path.is_file()]
+        sums = {path.name: file_sum(path) for path in beside}
+        write_bytes(self.folder / MODEL, self._model(sums))
+
+    def _model(self, sums: dict[str, str]) -> bytes:
         held = {
             "format": FORMAT,
             "versions": {"labelset": labelset.__version__, "torch": torch.__version__},
@@ -215,9 +228,9 @@ class Run:
             "head": self.head is not None,
             "encoder": self.encoder.as_json() if self._keeps_encoder() else None,  # type: ignore[union-attr]
             "about": self.about,
+            "files": sums,
         }
-        content = json.dumps(held, indent=1, ensure_ascii=False)
-        write_bytes(self.folder / MODEL, content.encode())
+        return json.dumps(held, indent=1, ensure_ascii=False).encode()
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
@@ -233,6 +246,9 @@ class Run:
                 raise ValueError(f"has format {held['format']}, this labelset reads {FORMAT}")
             if not isinstance(held["names"], list):
                 raise ValueError("names must be a list")
+            for name, wanted in held.get("files", {}).items():
+                if file_sum(folder / Path(name).name) != wanted:
+                    raise ValueError(f"{name} is not as it was saved")
             return cls(
                 names=held["names"],
                 parts={name: Part(*read_part(folder / f"{name}.npz")) for name in held["parts"]},

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
+from labelset._atomic import write_bytes
 from labelset.heads._base import Head
 
 __all__ = ["load", "save"]
@@ -16,14 +17,18 @@ KEY = "labelset.head"
 DTYPES = {str(t)[6:]: t for t in (torch.float64, torch.float32, torch.bfloat16, torch.float16)}
 
 
-def save(head: Head, path: str | Path) -> None:
-    """Write a head to a safetensors file, with what is needed to build it again."""
-    from safetensors.torch import save_file
+def save(head: Head, path: str | Path | IO[bytes]) -> None:
+    """Write a head to a safetensors file, or an open one, with what is needed to build it again."""
+    from safetensors.torch import save as packed
 
     tensors = {name: t.contiguous().cpu() for name, t in head.state_dict().items()}
     dtype = str(next(head.parameters()).dtype).removeprefix("torch.")
     about = {"name": head.name, "dtype": dtype, **head.settings}
-    save_file(tensors, path, metadata={KEY: json.dumps(about)})
+    content = packed(tensors, metadata={KEY: json.dumps(about)})
+    if isinstance(path, (str, Path)):
+        write_bytes(Path(path), content)
+    else:
+        path.write(content)
 
 
 def load(path: str | Path) -> Head:
