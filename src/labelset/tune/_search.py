@@ -1,4 +1,4 @@
-"""Hyperparameters of a loss, searched with Optuna: pruned, resumable, on many machines at once."""
+"""tune: the best hyperparameters of a loss on one's own data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from labelset.compare._judge import views
 from labelset.compare._recommend import stage_of
 from labelset.data import Dataset, ensure_split
 from labelset.metrics import build as build_metric
-from labelset.train import Progress, Settings, Trained, train
+from labelset.train import Diverged, Progress, Settings, Trained, train
+from labelset.train._ranks import Ranks
+from labelset.tune._study import ended, open_study, search
 
 __all__ = ["Tuned", "space", "tune"]
 
@@ -68,46 +70,44 @@ def tune(
     """Search the hyperparameters of a loss and the learning rate, by a metric on validation rows.
 
     The study lives in `storage` (any that Optuna knows; an SQLite file in `out` by default): the
-    same call again goes on until `trials` are done, and many processes may share one.
+    same call again goes on until `trials` are done in all. Any number of processes may share a
+    study, and so do the ranks of a process group (torchrun), each with trials of its own; together
+    they make `trials`, not more.
     """
     optuna = _optuna()
     shared = {"monitor": "map@class", **(training or {})}
     Settings.from_json({**shared, "loss": loss})  # before anything is written
-    dataset, folder = ensure_split(dataset, seed=0), Path(out)
+    dataset, folder, ranks = ensure_split(dataset, seed=0), Path(out), Ranks.running()
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{loss}-{optimise}-{dataset.fingerprint()[:12]}"
     _same_search(folder / FOUND, name)
-    study = optuna.create_study(
-        study_name=name,
-        storage=storage or f"sqlite:///{(folder / 'study.db').resolve()}",
-        direction="maximize" if build_metric(optimise).higher_is_better else "minimize",
-        sampler=optuna.samplers.TPESampler(seed=seed),
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2),
-        load_if_exists=True,
-    )
-    ended = [t for t in study.get_trials(deepcopy=False) if t.state.is_finished()]
+    higher = build_metric(optimise).higher_is_better
+    storage = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
+    study = open_study(optuna, storage, name, higher)
 
     def objective(trial: Any) -> float:
         settings = _settings(trial, loss, shared, seed)
-        got = train(dataset, settings, progress=_pruning(trial, optuna))
+        try:
+            got = train(dataset, settings, progress=_pruning(trial, optuna), parallel="alone")
+        except Diverged:
+            raise optuna.TrialPruned from None
         return _value(_run(dataset, got), optimise)
 
-    def told(study: Any, trial: Any) -> None:
-        if progress is not None:
-            progress(trial.number, trial.value)
-
-    study.optimize(objective, n_trials=max(trials - len(ended), 0), callbacks=[told])
+    search(optuna, study, objective, trials, seed, progress)
     settings = _settings(study.best_trial, loss, shared, seed)
-    run = finished(_run(dataset, train(dataset, settings)), optimise)
+    run = finished(_run(dataset, train(dataset, settings, parallel="alone")), optimise)
     run.parts["train"] = Part(dataset.part("train").labels)
-    run.save(folder / "best")
-    found = Tuned(
-        study.best_value, settings.loss_settings, {"lr": settings.lr}, len(study.trials), run
-    )
-    held = {f.name: getattr(found, f.name) for f in fields(found) if f.name != "run"}
-    held |= {"loss": loss, "study": name}
-    write_bytes(folder / FOUND, json.dumps(held, indent=1).encode())
+    rate, done = {"lr": settings.lr}, len(ended(study))
+    found = Tuned(study.best_value, settings.loss_settings, rate, done, run)
+    if ranks.first:
+        _write(found, folder, {"loss": loss, "study": name})
     return found
+
+
+def _write(found: Tuned, folder: Path, about: dict[str, Any]) -> None:
+    found.run.save(folder / "best")
+    held = {f.name: getattr(found, f.name) for f in fields(found) if f.name != "run"}
+    write_bytes(folder / FOUND, json.dumps(held | about, indent=1).encode())
 
 
 def _same_search(path: Path, name: str) -> None:
@@ -153,5 +153,5 @@ def _optuna() -> Any:
         import optuna
     except ImportError:
         raise ImportError('tuning needs Optuna: pip install "labelset[tune]"') from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # warnings are of trials one too many
     return optuna
