@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from labelset.cli._safety import add_checkpoints, checkpoint_seconds, ending_when_asked
 from labelset.cli._source import add_source, loaded
 from labelset.cli._terminal import replacing, table
+from labelset.cli._torchrun import part, under_torchrun
 from labelset.cli._training import ENCODER, add_training, seconds, training
 from labelset.compare import DEFAULT_LOSSES, Comparison, Plan, Task, compare, table_rows
+from labelset.compare._comparison import PARALLEL
 from labelset.compare._work import default_jobs, is_done
 from labelset.report import write_report
 from labelset.report._comparison import as_input
+from labelset.train._ranks import Ranks
 
 __all__ = ["add", "run"]
 
@@ -49,16 +54,27 @@ def add(verbs: Any) -> None:
     verb.add_argument("--time-budget", metavar="TIME", help="for all training: 90s, 10m, 2h")
     add_training(verb)
     verb.add_argument("--jobs", type=int, help="models trained at a time (one per core)")
-    verb.add_argument("--resume", action="store_true", help="go on where a stopped one ended")
+    verb.add_argument(
+        "--parallel",
+        choices=PARALLEL,
+        default="models",
+        help="under torchrun: each rank trains models of its own, or all ranks each model (models)",
+    )
+    add_checkpoints(verb)
     verb.add_argument("--force", action="store_true", help="delete what RUN holds first")
     verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
     verb.add_argument("--quiet", action="store_true", help="no progress")
-    verb.set_defaults(run=run)
+    verb.set_defaults(run=under_torchrun(run))
 
 
 def run(args: argparse.Namespace) -> None:
     """Compare, and print the answer."""
-    jobs = args.jobs or default_jobs()
+    with ending_when_asked():
+        _run(args)
+
+
+def _run(args: argparse.Namespace) -> None:
+    jobs, ranks = _jobs(args), Ranks.running()
     plan = Plan(
         losses=tuple(args.losses),
         heads=tuple(args.heads),
@@ -74,19 +90,42 @@ def run(args: argparse.Namespace) -> None:
         plan.training["seconds"] = round(each, 3)
     dataset = loaded(args)
     out = Path(args.out)
-    show = None if args.quiet else _Show(plan, out)
+    show = None if args.quiet or not ranks.first else _Show(plan, out)
     try:
-        with replacing(out, args.force):
-            found = compare(dataset, plan, out, resume=args.resume, jobs=jobs, progress=show)
+        with replacing(out, args.force and ranks.first):
+            found = compare(
+                dataset,
+                plan,
+                out,
+                resume=args.resume,
+                jobs=jobs,
+                progress=show,
+                parallel=args.parallel,
+                save_seconds=checkpoint_seconds(args),
+            )
     except KeyboardInterrupt:
         done = sum(is_done(out, task) for task in plan.tasks())
-        print(f"\nstopped with {done} of {len(plan.tasks())} models done: go on with --resume")
+        news = f"\nstopped with {done} of {len(plan.tasks())} models done: go on with --resume"
+        print(news, file=sys.stderr)
         raise
+    part()
+    if not ranks.first:
+        return
     write_report(as_input(found), out / "report.html")
     if args.json:
         print((out / "compare.json").read_text(encoding="utf-8"))
     else:
         _print(found)
+
+
+def _jobs(args: argparse.Namespace) -> int:
+    """Models at a time, on all ranks together."""
+    size = Ranks.running().size
+    if size == 1:
+        return int(args.jobs or default_jobs())
+    if args.jobs:
+        raise ValueError("--jobs: under torchrun each rank is a job; start as many as you want")
+    return size if args.parallel == "models" else 1
 
 
 def _print(found: Comparison) -> None:
@@ -95,6 +134,8 @@ def _print(found: Comparison) -> None:
         "\n+ better and - worse than the baseline: the 95% interval of the difference excludes 0."
     )
     print("raw: own link, threshold 0.5; tuned, calibrated: fitted on validation rows.")
+    for key, why in found.failed.items():
+        print(f"{key} failed, {why}")
     print(f"\n{found.recommendation}\n")
     print(f"report: {found.out / 'report.html'}\nmodel: {found.out / 'best'}")
 
@@ -110,9 +151,12 @@ class _Show:
         self.latest: dict[Task, str] = {}
 
     def __call__(self, task: Task, news: dict[str, Any]) -> None:
+        if self.share.get(task) == 1.0:
+            return  # it is known already
         self.share[task] = 1.0 if news.get("done") else min(float(news["share"]), 0.999)
         if news.get("done"):
-            self._line(f"{task.key} seed {task.seed}: {self.latest.get(task, 'done')}")
+            ended = f"failed: {news['failed']}" if "failed" in news else self.latest.get(task)
+            self._line(f"{task.key} seed {task.seed}: {ended or 'done'}")
         else:
             value = news.get("value")
             shown = "" if value is None else f", {news['monitor']} {value:.4f}"
@@ -121,7 +165,7 @@ class _Show:
 
     def _line(self, text: str) -> None:
         done = sum(share == 1.0 for share in self.share.values())
-        clear = "\r\x1b[K" if self.terminal else ""
+        clear = _cleared() if self.terminal else ""
         print(f"{clear}[{done}/{self.total:.0f}] {text}", file=sys.stderr)
 
     def _bar(self, task: Task) -> None:
@@ -132,10 +176,15 @@ class _Show:
         left = pace * (self.total - done)
         filled = int(30 * done / self.total)
         bar = f"[{'#' * filled}{'.' * (30 - filled)}] {done / self.total:.0%}, {left:.0f} s left"
-        end = "" if done < self.total else "\r\x1b[K"
+        end = "" if done < self.total else _cleared()
         print(
-            f"\r\x1b[K{bar}  {task.key} {self.latest.get(task, '')}{end}",
+            f"{_cleared()}{bar}  {task.key} {self.latest.get(task, '')}{end}",
             end="",
             file=sys.stderr,
             flush=True,
         )
+
+
+def _cleared() -> str:
+    """The line made empty by blanks: no escape codes, whatever the terminal."""
+    return f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r"

@@ -7,7 +7,9 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +21,9 @@ from labelset.artefact._incoming import Reading, batches
 from labelset.artefact._scores import score_batches
 from labelset.cli._settings import settings
 from labelset.cli._terminal import writable
+from labelset.cli._torchrun import under_torchrun
 from labelset.data import Dataset, stream
+from labelset.train._ranks import Ranks
 
 __all__ = ["add", "run"]
 
@@ -27,7 +31,8 @@ ABOUT = """Label sets for new rows, by the encoder, head, map and rule of a RUN.
 rows in .jsonl (text, or features) or .csv (columns by their names), `-` for standard input, and
 all other formats that training reads, are read batch by batch: memory holds one batch however long
 the input is. Scores of a model of your own are given with --scores. Out comes one JSON object per
-row, or a CSV line: labels, and their probabilities."""
+row, or a CSV line: labels, and their probabilities. Under torchrun the ranks take turns with the
+batches, and what comes out is the same."""
 
 
 def add(verbs: Any) -> None:
@@ -50,29 +55,47 @@ def add(verbs: Any) -> None:
     )
     verb.add_argument("--to", choices=("jsonl", "csv"), default="jsonl", help="what comes out")
     verb.add_argument("--out", help="write to this file instead of standard output")
-    verb.set_defaults(run=run)
+    verb.add_argument(
+        "--json", action="store_true", help="JSON only: the rows, or with --out what was written"
+    )
+    verb.set_defaults(run=under_torchrun(run))
 
 
 def run(args: argparse.Namespace) -> None:
     """Predict, batch by batch."""
-    held = Run.open(args.model)
+    held, ranks = Run.open(args.model), Ranks.running()
+    if args.source == "-" and ranks.size > 1:
+        raise ValueError("standard input cannot be read by several ranks; give a file")
+    if args.json and args.to != "jsonl" and not args.out:
+        raise ValueError(f"--json prints rows as JSON, --to asks for {args.to}: give one of them")
     if args.out:
         writable(args.out)
-    lines = _lines(held, _scores(held, args), args.to)
-    if args.out:
-        write_with(Path(args.out), lambda file: _write(lines, file))
-        print(args.out)
+    texts = _in_turns(ranks, _parts(held, _pieces(held, args), args.to))
+    if not ranks.first:
+        for _ in texts:
+            pass  # its share is on the way to the first
+    elif args.out:
+        write_with(Path(args.out), lambda file: _write(texts, file))
+        print(json.dumps({"written": args.out}) if args.json else args.out)
     else:
-        for line in lines:
-            sys.stdout.write(line)
+        for text in texts:
+            sys.stdout.write(text)
 
 
-def _write(lines: Iterator[str], file: IO[bytes]) -> None:
-    for line in lines:
-        file.write(line.encode())
+def _write(texts: Iterator[str], file: IO[bytes]) -> None:
+    for text in texts:
+        file.write(text.encode())
 
 
-def _scores(held: Run, args: argparse.Namespace) -> Iterator[Tensor]:
+def _in_turns(ranks: Ranks, parts: Iterator[Callable[[], str]]) -> Iterator[str]:
+    """What each part says, in order: rank r works out every part number r, r + ranks, ..."""
+    while some := list(islice(parts, ranks.size)):
+        mine = some[ranks.rank]() if ranks.rank < len(some) else ""
+        yield from ranks.gathered(mine)
+
+
+def _pieces(held: Run, args: argparse.Namespace) -> Iterator[Tensor | Dataset]:
+    """Some rows at a time: their scores, or what the model makes scores of."""
     n = len(held.names)
     if args.source in ("train", "valid", "test"):
         scores = held.scored(args.source).scores
@@ -84,8 +107,7 @@ def _scores(held: Run, args: argparse.Namespace) -> Iterator[Tensor]:
                 raise ValueError(f"{args.source}: {scores.shape[1]} labels, the run has {n}")
             yield from scores.split(1024)  # type: ignore[no-untyped-call]
     else:
-        for batch in _rows(held, args):
-            yield held.score(batch)
+        yield from _rows(held, args)
 
 
 def _rows(held: Run, args: argparse.Namespace) -> Iterator[Dataset]:
@@ -103,19 +125,30 @@ def _rows(held: Run, args: argparse.Namespace) -> Iterator[Dataset]:
     yield from stream(args.source, **flags)
 
 
-def _lines(held: Run, scores: Iterator[Tensor], to: str) -> Iterator[str]:
-    if to == "csv":
-        yield _csv_line(["row", "labels", "probabilities"])
-    row = 0
-    for batch in scores:
-        p = held.probabilities(batch)
-        predicted = held.decide(p)
-        starts = predicted.indptr.tolist()
-        for i in range(len(p)):
-            on = predicted.indices[starts[i] : starts[i + 1]].tolist()
-            chances = [round(x, 6) for x in p[i, on].tolist()]
-            yield _line(row, on, [held.names[j] for j in on], chances, to)
-            row += 1
+def _parts(held: Run, pieces: Iterator[Tensor | Dataset], to: str) -> Iterator[Callable[[], str]]:
+    """What will say the lines of each piece; not asked, it costs nothing."""
+    first = 0
+    for piece in pieces:
+        yield partial(_lines, held, piece, first, to)
+        first += len(piece)
+    if not first:
+        yield lambda: _head(to)
+
+
+def _lines(held: Run, piece: Tensor | Dataset, first: int, to: str) -> str:
+    """The lines of some rows, of which the first has this number."""
+    p = held.probabilities(held.score(piece) if isinstance(piece, Dataset) else piece)
+    predicted = held.decide(p)
+    starts, lines = predicted.indptr.tolist(), [_head(to) if first == 0 else ""]
+    for i in range(len(p)):
+        on = predicted.indices[starts[i] : starts[i + 1]].tolist()
+        chances = [round(x, 6) for x in p[i, on].tolist()]
+        lines.append(_line(first + i, on, [held.names[j] for j in on], chances, to))
+    return "".join(lines)
+
+
+def _head(to: str) -> str:
+    return _csv_line(["row", "labels", "probabilities"]) if to == "csv" else ""
 
 
 def _line(row: int, on: list[int], names: list[str], chances: list[float], to: str) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from labelset.train._lock import alone
+
 __all__ = ["bar", "printable", "replacing", "table", "writable"]
 
 
@@ -40,12 +42,21 @@ def replacing(run: Path, force: bool) -> Iterator[None]:
         yield
         return
     aside = run.with_name(f".{run.name}.{os.getpid()}")
-    run.rename(aside)
+    with alone(run):
+        run.rename(aside)
+    (aside / ".lock").unlink(missing_ok=True)
     try:
         yield
     except Exception:
         shutil.rmtree(run, ignore_errors=True)
         aside.rename(run)
+        raise
+    except KeyboardInterrupt:
+        if (run / "work").is_dir():  # the new one was begun, and can be resumed
+            shutil.rmtree(aside)
+        else:
+            shutil.rmtree(run, ignore_errors=True)
+            aside.rename(run)
         raise
     shutil.rmtree(aside)
 

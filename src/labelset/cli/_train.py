@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from labelset.cli._safety import add_checkpoints, checkpoint_seconds, ending_when_asked
 from labelset.cli._source import add_source, loaded
 from labelset.cli._terminal import replacing
+from labelset.cli._torchrun import under_torchrun
 from labelset.cli._training import ENCODER, add_training, training
 from labelset.compare import Plan, compare
 from labelset.compare._plan import parse
+from labelset.train._ranks import Ranks
 
 __all__ = ["add", "run"]
 
@@ -30,10 +34,17 @@ def add(verbs: Any) -> None:
     verb.add_argument("--encoder", metavar="NAME", help=ENCODER)
     verb.add_argument("--missing", type=float, help="drop this share of training positives")
     add_training(verb)
+    verb.add_argument(
+        "--parallel",
+        choices=("ddp", "fsdp"),
+        default="ddp",
+        help="under torchrun: fsdp cuts the weights of a large encoder over the ranks (ddp)",
+    )
     verb.add_argument("--force", action="store_true", help="replace what RUN holds")
-    verb.add_argument("--resume", action="store_true", help="go on where a stopped one ended")
+    add_checkpoints(verb)
+    verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
     verb.add_argument("--quiet", action="store_true", help="no progress")
-    verb.set_defaults(run=run)
+    verb.set_defaults(run=under_torchrun(run))
 
 
 def run(args: argparse.Namespace) -> None:
@@ -56,11 +67,23 @@ def run(args: argparse.Namespace) -> None:
             print(line, end="" if sys.stderr.isatty() else "\n", file=sys.stderr)
 
     quiet = args.quiet or not sys.stderr.isatty()
-    dataset, out = loaded(args), Path(args.out)
-    with replacing(out, args.force):
+    dataset, out, first = loaded(args), Path(args.out), Ranks.running().first
+    with ending_when_asked(), replacing(out, args.force and first):
         found = compare(
-            dataset, plan, out, resume=args.resume, jobs=1, progress=None if quiet else show
+            dataset,
+            plan,
+            out,
+            resume=args.resume,
+            jobs=1,
+            progress=show if first and not quiet else None,
+            parallel=args.parallel,
+            save_seconds=checkpoint_seconds(args),
         )
+    if args.json:
+        each = [(s.metric, s.stage, s.mean) for s in found.standings[found.best]]
+        values = [dict(zip(("metric", "stage", "value"), row, strict=True)) for row in each]
+        print(json.dumps({"model": str(out / "best"), "values": values}))
+        return
     for standing in found.standings[found.best]:
         print(f"{standing.metric:12} {standing.stage:10} {standing.mean:.4f}")
     print(f"model: {Path(args.out) / 'best'}")

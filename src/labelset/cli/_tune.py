@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from typing import Any
 
 from labelset.cli._source import add_source, loaded
+from labelset.cli._torchrun import under_torchrun
 from labelset.cli._training import add_training, training
+from labelset.train._ranks import Ranks
 from labelset.tune import tune
 
 __all__ = ["add", "run"]
@@ -19,7 +22,8 @@ def add(verbs: Any) -> None:
         "tune",
         help="search the hyperparameters of a loss, with Optuna",
         description="Search the hyperparameters of a loss and the learning rate by a metric on "
-        "validation rows. The same command again goes on where it stopped.",
+        "validation rows. The same command again goes on where it stopped; at the same time, or "
+        "under torchrun, it shares the work.",
     )
     add_source(verb)
     verb.add_argument("--loss", required=True, help="which loss, such as spa")
@@ -29,8 +33,9 @@ def add(verbs: Any) -> None:
     verb.add_argument("--storage", help="any Optuna storage (an SQLite file in RUN)")
     verb.add_argument("--seed", type=int, default=0)
     add_training(verb)
+    verb.add_argument("--json", action="store_true", help="print JSON")
     verb.add_argument("--quiet", action="store_true", help="no progress")
-    verb.set_defaults(run=run)
+    verb.set_defaults(run=under_torchrun(run))
 
 
 def run(args: argparse.Namespace) -> None:
@@ -49,8 +54,13 @@ def run(args: argparse.Namespace) -> None:
         training=training(args),
         storage=args.storage,
         seed=args.seed,
-        progress=None if args.quiet else show,
+        progress=None if args.quiet or not Ranks.running().first else show,
     )
+    if args.json:
+        facts = {"metric": args.optimise, "value": found.value, "trials": found.trials}
+        best = {"loss": args.loss, "settings": found.loss_settings, "training": found.training}
+        print(json.dumps({**facts, **best, "model": f"{args.out}/best"}))
+        return
     print(f"{args.optimise} {found.value:.4f} on the validation rows, {found.trials} trials")
     chosen = ",".join(f"{k}={v:.4g}" for k, v in found.loss_settings.items())
     print(f"--losses {args.loss}:{chosen} --lr {found.training['lr']:.4g}")

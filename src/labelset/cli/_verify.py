@@ -9,12 +9,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from labelset import check
 from labelset.artefact import Run
 from labelset.cli._terminal import bar, writable
+from labelset.cli._torchrun import under_torchrun
 from labelset.data import LabelFile, read_labels
-from labelset.proofs import verify
+from labelset.proofs import ProofFailed, Verification, verify
 from labelset.proofs._model import read_matrix
+from labelset.train._ranks import Ranks
 
 __all__ = ["add", "run"]
 
@@ -44,12 +48,13 @@ def add(verbs: Any) -> None:
     verb.add_argument(
         "--seconds", type=float, default=60.0, help="time for higher precision, in all (60)"
     )
+    verb.add_argument("--device", help="cuda: all label sets together on a GPU (the processor)")
     verb.add_argument("--most", type=int, default=5, help="how many label sets to show (5)")
     verb.add_argument("--check", action="store_true", help="prove every verdict again")
     verb.add_argument("--out", help="write verdicts and proofs to this JSON file")
     verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
     verb.add_argument("--quiet", action="store_true", help="no progress bar")
-    verb.set_defaults(run=run)
+    verb.set_defaults(run=under_torchrun(run))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,11 +70,14 @@ def run(args: argparse.Namespace) -> int:
         labels = labels[[i for i, part in enumerate(split) if part == args.split]]
     start = time.perf_counter()
     show = None if args.quiet or not sys.stderr.isatty() else bar()
-    result = verify(weight, labels, bias, args.radius, args.box, args.eps, args.seconds, show)
+    result = verify(
+        *(weight, labels, bias, args.radius, args.box, args.eps, args.seconds, show),
+        device=args.device,
+    )
     if args.check:
-        result.check()
+        check_in_shares(result, Ranks.running())
     seconds = time.perf_counter() - start
-    if args.out:
+    if args.out and Ranks.running().first:
         result.save(args.out)
     if args.json:
         facts = {**result.as_json(proofs=False), "seconds": seconds}
@@ -79,6 +87,20 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_verification(args, result, label_names, seconds)
     return 0 if result.counts()["argmaxable"] == len(result) else 1
+
+
+def check_in_shares(result: Verification, ranks: Ranks) -> None:
+    """Prove all verdicts again, each rank its share; the first keeps what that worked out."""
+    mine = range(ranks.rank, len(result.verdicts), ranks.size)
+    own = [result.verdicts[i] for i in mine]
+    part = Verification(result.problem, result.sets[list(mine)], np.arange(len(own)), own)
+    try:
+        part.check()
+    except ProofFailed:
+        result.check()  # its words are about the sets as they are numbered there
+        raise
+    for rank, verdicts in enumerate(ranks.gathered(part.verdicts)):
+        result.verdicts[rank :: ranks.size] = verdicts
 
 
 def _matrix(args: argparse.Namespace, held: Run | None) -> tuple[Any, Any]:

@@ -5,36 +5,37 @@ from __future__ import annotations
 import csv
 import io
 import json
-import platform
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-import labelset
-from labelset import calibrate, decide
-from labelset._atomic import write_bytes, write_with
+from labelset import calibrate, check, decide
+from labelset._atomic import sweep, write_bytes
 from labelset.artefact import Part, Run
+from labelset.compare._done import failure
+from labelset.compare._folder import PLAN, SHOWN, begin, versions
 from labelset.compare._judge import TUNED
 from labelset.compare._plan import Plan
 from labelset.compare._recommend import choose, recommend
 from labelset.compare._summary import Judged, Row, Standing, over_seeds, rows_of, standings
 from labelset.compare._work import JUDGED, Progress, default_jobs, do_all
-from labelset.data import Dataset, StoredRows, drop_train_labels, ensure_split
-from labelset.data._npz_write import Parts, write_npz
-from labelset.data._stored import blocks
+from labelset.data import Dataset, drop_train_labels, ensure_split
 from labelset.proofs import verify
 from labelset.proofs._independent import independent
+from labelset.train import Diverged
+from labelset.train._lock import alone, unlock_below
+from labelset.train._ranks import Ranks
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["PARALLEL", "Comparison", "compare"]
 
 FORMAT = 1
-PLAN, SHOWN = "plan.json", "test_rows.npz"
-LONGEST = 400  # characters of a text that are kept to be shown
+PARALLEL = ("models", "ddp", "fsdp")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Comparison:
     best: str
     recommendation: str
     out: Path
+    failed: dict[str, str] = field(default_factory=dict)
+    """Candidates of which a seed could not be trained, and why; they have no standings."""
 
     @property
     def source(self) -> str:
@@ -82,18 +85,34 @@ def compare(
     resume: bool = False,
     jobs: int | None = None,
     progress: Progress | None = None,
+    save_seconds: float | None = None,
+    parallel: str = "models",
 ) -> Comparison:
     """Train, judge, and write results.csv, summary.csv, compare.json and the best run to `out`.
 
     Where `out` holds a comparison already it is refused, unless `resume`: then models that are
-    done are not trained again, and the plan and data must be the same.
+    done are not trained again, and the plan and data must be the same. `save_seconds`: between two
+    checkpoints of a model, as in `train`.
+
+    Where a process group is running (torchrun), each of its ranks calls this with the same
+    arguments, and all of them see the folder `out`. `parallel="models"`: a rank trains models of
+    its own, whoever is free the next one, and files are as one process writes them; "ddp" and
+    "fsdp": all ranks train every model together, as in `train`.
     """
-    folder = Path(out)
+    check.one_of("parallel", parallel, PARALLEL)
+    folder, ranks = Path(out), Ranks.running()
     dataset = prepared(dataset, plan)
-    _begin(folder, plan, dataset, resume)
-    do_all(dataset, plan, folder, jobs or default_jobs(), progress)
-    found = judged(plan, folder)
-    _write(found, dataset)
+    with alone(folder) if ranks.first else nullcontext():
+        ranks.once(lambda: begin(folder, plan, dataset, resume))
+        try:
+            jobs = jobs or default_jobs()
+            do_all(dataset, plan, folder, jobs, progress, save_seconds, parallel)
+            found = judged(plan, folder)
+            ranks.once(lambda: _write(found, dataset))
+        finally:
+            if ranks.first:
+                sweep(folder)  # what workers were writing when they were ended
+                unlock_below(folder)
     return found
 
 
@@ -114,74 +133,28 @@ def prepared(dataset: Dataset, plan: Plan) -> Dataset:
     return dataset
 
 
-def _begin(folder: Path, plan: Plan, dataset: Dataset, resume: bool) -> None:
-    """Make the folder, or see that what is there is the same comparison."""
-    about = {"plan": plan.as_json(), "data": dataset.fingerprint()}
-    path = folder / PLAN
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder}: is a file; give a folder")
-    if path.is_file():
-        if not resume:
-            raise ValueError(f"{folder}: there is a run already; go on with --resume, or --force")
-        held = json.loads(path.read_text(encoding="utf-8"))
-        for what in ("plan", "data"):
-            if held.get(what) != about[what]:
-                raise ValueError(f"{folder}: holds a comparison with another {what}")
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    _keep_test_rows(folder / SHOWN, dataset.part("test"))
-    about |= {"source": str(dataset.card.get("source", "data")), "versions": versions()}
-    write_bytes(path, json.dumps(about, indent=1).encode())
-
-
-def _keep_test_rows(path: Path, test: Dataset) -> None:
-    """What a reader of the report sees of a row: its text or its picture."""
-    if test.texts is not None:
-        kind = f"<U{LONGEST}"  # which cuts longer texts off
-        each = (np.array(block, dtype=kind) for block in blocks(test.texts))
-        held = {"texts": Parts((len(test),), kind, each)}
-    elif test.images is not None:
-        held = {"images": Parts(tuple(test.images.shape), np.uint8, _as_bytes(test.images))}
-    else:
-        return
-    write_with(path, lambda file: write_npz(file, held, compress=True))
-
-
-def _as_bytes(images: Tensor | StoredRows) -> Iterator[np.ndarray[Any, Any]]:
-    """uint8 in 0..255, some pictures at a time."""
-    low, high = torch.tensor(torch.inf), torch.tensor(-torch.inf)
-    if images.dtype != torch.uint8:
-        for block in blocks(images):
-            low, high = torch.minimum(low, block.min()), torch.maximum(high, block.max())
-    for block in blocks(images):
-        if block.dtype != torch.uint8:
-            block = ((block - low) / (high - low).clamp(min=1e-9) * 255).to(torch.uint8)
-        yield block.numpy()
-
-
-def versions() -> dict[str, str]:
-    """What the numbers depend on."""
-    return {
-        "labelset": labelset.__version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-    }
-
-
 def judged(plan: Plan, folder: Path) -> Comparison:
     """From the trained models to the answer."""
     rows: list[Row] = []
-    values, able = {}, {}
+    values, able, failed = {}, {}, dict[str, str]()
     for loss in plan.losses:
         for head in plan.heads:
             tasks = [t for t in plan.tasks() if (t.loss, t.head) == (loss, head)]
-            each = [Judged.load(folder / task.folder / JUDGED) for task in tasks]
-            for task, one in zip(tasks, each, strict=True):
-                rows += rows_of(loss, head, task.seed, one)
-            values[tasks[0].key] = over_seeds(each)
+            reasons = {task: failure(folder / task.folder) for task in tasks}
+            each = {t: Judged.load(folder / t.folder / JUDGED) for t in tasks if not reasons[t]}
+            for task in tasks:
+                reason = reasons[task]
+                if reason is None:
+                    rows += rows_of(loss, head, task.seed, each[task])
+                else:
+                    rows.append(Row(loss, head, task.seed, "train", "failed", reason, math.nan))
+                    failed.setdefault(task.key, f"seed {task.seed}: {reason}")
+            if len(each) < len(tasks):
+                continue
+            values[tasks[0].key] = over_seeds([*each.values()])
             able[tasks[0].key] = _expressible(Run.open(folder / tasks[0].folder))
+    if plan.base in failed:
+        raise Diverged(_no_baseline(plan, failed))
     valid, test = (
         {
             key: standings(own, values[plan.base], key == plan.base, split)
@@ -191,7 +164,14 @@ def judged(plan: Plan, folder: Path) -> Comparison:
     )
     best = choose(valid, plan.base, plan.optimise)
     sentence = recommend(best, plan.base, test, plan.optimise)
-    return Comparison(plan, rows, test, able, best, sentence, folder)
+    return Comparison(plan, rows, test, able, best, sentence, folder, failed)
+
+
+def _no_baseline(plan: Plan, failed: dict[str, str]) -> str:
+    why = f"{plan.base} failed, {failed[plan.base]}"
+    if len({task.key for task in plan.tasks()}) == 1:
+        return why
+    return f"{why}; without the baseline nothing can be compared: choose another --baseline"
 
 
 def _expressible(run: Run, seconds: float = 10.0) -> float | None:
@@ -239,6 +219,7 @@ def _write(found: Comparison, dataset: Dataset) -> None:
         "plan": found.plan.as_json(),
         "versions": versions(),
         "best": found.best,
+        "failed": found.failed,
         "baseline": found.plan.base,
         "recommendation": found.recommendation,
         "expressible": found.expressible,

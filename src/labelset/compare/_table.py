@@ -26,7 +26,8 @@ def table_rows(found: Comparison) -> list[list[str]]:
         cells = [_cell(by[stage, metric]) for stage, metric in shown]
         lines.append((by[shown[0]].mean, [key, *cells, "-" if able is None else f"{able:.0%}"]))
     lines.sort(key=lambda line: -line[0])
-    return [head, *(cells for _, cells in lines)]
+    failed = [[key, "failed", *["-"] * (len(head) - 2)] for key in found.failed]
+    return [head, *(cells for _, cells in lines), *failed]
 
 
 def _cell(standing: Standing) -> str:

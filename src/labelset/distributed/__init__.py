@@ -4,10 +4,12 @@ from labelset.distributed._global import GlobalBatch, global_batch
 from labelset.distributed._head import ShardedLinear, shard_labels
 from labelset.distributed._labels import OverLabels, over_labels
 from labelset.distributed._linear import linear_loss
+from labelset.distributed._lost import RankLost
 
 __all__ = [
     "GlobalBatch",
     "OverLabels",
+    "RankLost",
     "ShardedLinear",
     "global_batch",
     "linear_loss",

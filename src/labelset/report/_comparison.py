@@ -65,5 +65,6 @@ def _notes(found: Comparison) -> list[str]:
     return [
         f"The figures of the table are {over}, and each tuned one is by thresholds tuned for that "
         f"very metric. Below, {first} is shown as it would be used, with the one map and rule "
-        f"fitted for {found.plan.optimise}, so that other metrics may differ from the table's."
+        f"fitted for {found.plan.optimise}, so that other metrics may differ from the table's.",
+        *(f"{key} failed and is not shown: {why}." for key, why in found.failed.items()),
     ]

@@ -1,6 +1,7 @@
 """Training: one loop for every encoder, head and loss."""
 
 from labelset.train._checkpoint import BadCheckpoint
+from labelset.train._lock import Busy
 from labelset.train._loop import train
 from labelset.train._progress import Progress
 from labelset.train._pseudo import PseudoLabelled, pseudo_label
@@ -10,6 +11,7 @@ from labelset.train._trained import Trained
 
 __all__ = [
     "BadCheckpoint",
+    "Busy",
     "Diverged",
     "Progress",
     "PseudoLabelled",

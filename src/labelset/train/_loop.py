@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ from torch import Tensor
 from labelset import check, encode
 from labelset.data import Dataset
 from labelset.train._checkpoint import Checkpoint
+from labelset.train._lock import alone
+from labelset.train._parallel import Parallel
 from labelset.train._progress import Callback, Progress
 from labelset.train._settings import Settings
-from labelset.train._state import Training
+from labelset.train._state import Diverged, Training
 from labelset.train._task import PARTS, Task
 from labelset.train._trained import Trained
 
@@ -32,16 +36,23 @@ def train(
     progress: Callback | None = None,
     encoder: Any = None,
     cache: str | Path | None = None,
-    save_seconds: float = 2.0,
+    save_seconds: float | None = None,
     parts: Sequence[str] = PARTS,
+    parallel: str = "auto",
 ) -> Trained:
     """Train an encoder (an `Encoder`, its name, a module, or what suits the data) and a head.
 
     The data set has train rows and, for choosing the best epoch, valid ones. With a `folder` there
-    is a checkpoint after each epoch, though not more often than every `save_seconds`; `resume` goes
-    on from it, and the result is the same as if nothing had happened. An interrupt (Ctrl-C) ends
+    is a checkpoint every `save_seconds`, by default every 2 or so rarely that writing takes at most
+    a twentieth of the time; `resume` goes on from the last good one, and the result is the same as
+    if nothing had happened. One process at a time may use the folder. An interrupt (Ctrl-C) ends
     training with the best epoch so far. `cache`: a folder for features that are costly to compute.
     `parts`: those whose scores are wanted.
+
+    Where a process group is running (torchrun), each of its ranks calls this with the same
+    arguments, takes a share of the rows of every batch, and returns the same: what one process
+    finds, to rounding (docs/distributed.md). Only the first one writes. `parallel`: "fsdp" cuts the
+    weights of a large encoder over the ranks as well; "alone" trains in this process only.
 
     >>> import torch
     >>> x = torch.randn(200, 5, generator=torch.Generator().manual_seed(0))
@@ -52,26 +63,62 @@ def train(
     """
     settings = Settings() if settings is None else settings
     parts = [check.one_of("part", part, PARTS) for part in parts]
-    file = _checkpoint(dataset, settings, encoder, folder, save_seconds)
-    task = Task.of(dataset, settings, encoder, cache)
-    run = Training(task, task.resolved(settings))
-    state = None if file is None else file.begin(resume)
-    if state is not None:
-        run.restore(state)
-    news = _News(run, progress)
+    if save_seconds is not None:
+        check.number("save_seconds", save_seconds, low=0.0)
+    together = Parallel.by(parallel)
+    with alone(Path(folder)) if folder is not None and together.ranks.first else nullcontext():
+        file = _checkpoint(dataset, settings, encoder, folder, save_seconds)
+        task = Task.of(dataset, settings, encoder, cache)
+        run = Training(task, task.resolved(settings), together)
+        state = None if file is None else run.ranks.once(partial(file.begin, resume))
+        if state is not None:
+            run.restore(state)
+        try:
+            stopped = _trained(run, file, _News(run, progress))
+        except Diverged as error:
+            error.checkpoint = None if file is None else file.latest
+            raise
+        return _finished(run, stopped, parts)
+
+
+def _trained(run: Training, file: Checkpoint | None, news: _News) -> str:
+    """Train to the end, and say why it is the end."""
+
+    def step(steps: int, loss: Tensor) -> None:
+        if file is not None and steps < run.steps:
+            _save(run, file)
+        news.step(steps, loss)
+
     try:
         while (stopped := run.stop()) is None:
-            run.epoch(news.step)
+            run.epoch(step)
             if file is not None:
-                file.save(run.state(), now=run.stop() is not None)
+                _save(run, file, now=run.stop() is not None)
             news.epoch()
     except KeyboardInterrupt:
+        if run.ranks.size > 1:  # which need not be at the same step
+            raise
         stopped = "interrupted"
-    return _finished(run, stopped, parts)
+    return stopped
+
+
+def _save(run: Training, file: Checkpoint, now: bool = False) -> None:
+    """A checkpoint where one is due, by the first rank; weights that are cut, all must give."""
+    if not run.parallel.sharded:
+        if run.ranks.first and (now or file.due()):
+            file.save(run.steps_done, run.state)
+    elif now or run.ranks.once(file.due):
+        state = run.state()
+        if run.ranks.first:
+            file.save(run.steps_done, lambda: state)
 
 
 def _checkpoint(
-    dataset: Dataset, settings: Settings, encoder: Any, folder: str | Path | None, every: float
+    dataset: Dataset,
+    settings: Settings,
+    encoder: Any,
+    folder: str | Path | None,
+    every: float | None,
 ) -> Checkpoint | None:
     if folder is None:
         return None
@@ -90,13 +137,12 @@ def _finished(run: Training, stopped: str, parts: Sequence[str]) -> Trained:
         monitor = None
     else:
         monitor = run.settings.monitor
-    run.model.load_state_dict(run.best)
-    scores = {part: run.scores(part, run.model.state_dict()) for part in parts}
-    run.model.eval().to("cpu")
-    for p in run.model.parameters():
+    scores = {part: run.scores(part, run.best) for part in parts}
+    model = run.finished()
+    for p in model.parameters():
         p.data = p.data.contiguous()
     return Trained(
-        head=run.model.head,
+        head=model.head,
         encoder=run.task.encoder,
         settings=run.settings,
         history=run.history,

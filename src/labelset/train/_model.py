@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from labelset.data import SparseRows, Stored
 from labelset.data._stored import per_row
 from labelset.heads import Head
+from labelset.train._parallel import Parallel
 from labelset.train._task import Task
 
 __all__ = ["Model", "scores"]
@@ -34,16 +34,26 @@ class Model(nn.Module):
 
 @torch.no_grad()
 def scores(
-    model: Model, weights: Mapping[str, Tensor], task: Task, rows: Tensor, device: str
+    model: Model,
+    weights: Mapping[str, Tensor],
+    task: Task,
+    rows: Tensor,
+    device: str,
+    parallel: Parallel,
 ) -> Tensor:
-    """(rows, labels) float32 logits on the CPU, by the given weights."""
+    """(rows, labels) float32 logits on the CPU, by the given weights.
+
+    Each rank computes those of its share of the rows, and gets all.
+    """
     model.eval()
     stored = isinstance(task.inputs, Stored)
     widest = max(task.labels.n, 4 * per_row(task.inputs) if stored else 1)
-    size = max(16, min(4096, ENTRIES // widest))
+    size, ranks = max(16, min(4096, ENTRIES // widest)), parallel.ranks
     out = torch.empty(len(rows), task.labels.n)
-    for start in range(0, len(rows), size):
-        inputs: Tensor | SparseRows = task.inputs[rows[start : start + size]]
-        there = inputs if device == "cpu" else inputs.to(device)
-        out[start : start + size] = functional_call(model, dict(weights), (there,))
+    with parallel.applied(model, weights) as forward:
+        for start in range(0, len(rows), size * ranks.size):
+            some = rows[start : start + size * ranks.size]
+            inputs: Tensor | SparseRows = task.inputs[ranks.padded_share(some)]
+            there = inputs if device == "cpu" else inputs.to(device)
+            out[start : start + len(some)] = ranks.joined(forward(there), len(some))
     return out

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from labelset.train._sharded import is_cut
 from labelset.train._shared_adam import SharedAdamW
 
 __all__ = ["OPTIMISERS", "Optimiser", "store_by_feature"]
@@ -41,7 +42,8 @@ class Optimiser:
         self.inner: list[torch.optim.Optimizer] = []
         if kind == "sgd":
             groups = _groups(plain + turned, weight_decay)
-            self.inner.append(torch.optim.SGD(groups, lr=0.0, momentum=MOMENTUM, fused=True))
+            fused = not any(is_cut(p) for p in plain)  # torch has no fused steps for these
+            self.inner.append(torch.optim.SGD(groups, lr=0.0, momentum=MOMENTUM, fused=fused))
             return
         shared = turned if kind == "shared-adamw" else []
         rest = plain if shared else plain + turned

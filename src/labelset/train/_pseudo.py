@@ -41,6 +41,8 @@ def pseudo_label(
     progress: Callback | None = None,
     encoder: Any = None,
     cache: str | Path | None = None,
+    save_seconds: float | None = None,
+    parallel: str = "auto",
 ) -> PseudoLabelled:
     """Train; turn on what is off in training rows and has a probability above `threshold`; train
     again from the start, with the same settings, on these labels.
@@ -49,13 +51,15 @@ def pseudo_label(
     """
     settings = Settings() if settings is None else settings
     stages = (None, None) if folder is None else (Path(folder) / "first", Path(folder) / "second")
-    first = train(dataset, settings, stages[0], resume, progress, encoder, cache)
+    where: dict[str, Any] = {"encoder": encoder, "cache": cache, "parallel": parallel}
+    where["save_seconds"] = save_seconds
+    first = train(dataset, settings, stages[0], resume, progress, **where)
     if first.stopped == "interrupted":
         return PseudoLabelled(first, first, 0)
     p = linked(settings.build_loss(), first.scores["train"])
     labels, added = relabelled(dataset, p, threshold)
     again = replace(dataset, labels=labels)
-    second = train(again, settings, stages[1], resume, progress, encoder, cache)
+    second = train(again, settings, stages[1], resume, progress, **where)
     return PseudoLabelled(first, second, added)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-__all__ = ["mixed", "seeded", "shuffled"]
+__all__ = ["mixed", "random_state", "seeded", "set_random_state", "shuffled"]
 
 
 def mixed(seed: int, what: str) -> int:
@@ -23,6 +23,19 @@ def seeded(seed: int, what: str, device: str = "cpu") -> Iterator[None]:
     with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
         torch.manual_seed(mixed(seed, what))
         yield
+
+
+def random_state(device: str) -> list[Tensor]:
+    """Where torch's own generators stand: the CPU's, and the device's where it is another."""
+    with_device = [] if device == "cpu" else [torch.cuda.get_rng_state(device)]
+    return [torch.get_rng_state(), *with_device]
+
+
+def set_random_state(state: list[Tensor], device: str) -> None:
+    """Let them go on from there."""
+    torch.set_rng_state(state[0])
+    if device != "cpu":
+        torch.cuda.set_rng_state(state[1], device)
 
 
 def shuffled(rows: Tensor, batch: int, seed: int) -> tuple[Tensor, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,10 +13,12 @@ from torch import Tensor
 
 from labelset.losses import Loss
 from labelset.train._average import Average
+from labelset.train._batch_norm import batch_norm_over
 from labelset.train._model import Model, scores
 from labelset.train._monitor import Monitor
 from labelset.train._optimiser import Optimiser, store_by_feature
-from labelset.train._random import mixed, seeded, shuffled
+from labelset.train._parallel import Parallel
+from labelset.train._random import mixed, random_state, seeded, set_random_state, shuffled
 from labelset.train._schedule import share
 from labelset.train._settings import Settings
 from labelset.train._task import Task
@@ -27,19 +30,29 @@ Tell = Callable[[int, Tensor], object]
 
 
 class Diverged(RuntimeError):
-    """The loss or a score became infinite or NaN."""
+    """The loss, a weight or a score became infinite or NaN."""
+
+    checkpoint: Path | None = None
+    """The last good one, which is left as it is."""
+
+    def __str__(self) -> str:
+        kept = f"; the last good checkpoint is {self.checkpoint}" if self.checkpoint else ""
+        return f"{super().__str__()}{kept}"
 
 
 class Training:
     """Everything that changes while training goes on; `state` is all of it, for `restore`."""
 
-    def __init__(self, task: Task, settings: Settings) -> None:
+    def __init__(self, task: Task, settings: Settings, parallel: Parallel | None = None) -> None:
         self.task, self.settings = task, settings
+        self.parallel = Parallel() if parallel is None else parallel
+        self.ranks = self.parallel.ranks
         with seeded(settings.seed, "head"):
             head = task.build_head(settings)
         if task.encoder.module is None:
             store_by_feature(head, task.width)
-        self.model = Model(task.encoder.module, head).to(settings.device)
+        self.model = Model(task.encoder.module, head)
+        self.net = self.parallel.spread(self.model, settings.device, task.inputs[:2])
         self.loss = settings.build_loss().to(settings.device)
         decay = settings.weight_decay or 0.0
         self.optimiser = Optimiser(self.model, settings.optimiser, decay)
@@ -52,24 +65,34 @@ class Training:
         self.best_epoch: int | None = None
         self.best_value: float | None = None
         self.seconds = 0.0
+        self._within: dict[str, Any] | None = None  # where in an epoch: steps, total, seen, seconds
+        self._random: list[Tensor] | None = None  # of the generators, where an epoch goes on
 
     @property
     def steps(self) -> int:
         """Steps of one epoch."""
         return math.ceil(len(self.task.rows["train"]) / (self.settings.batch or 1))
 
+    @property
+    def steps_done(self) -> int:
+        """Steps of all epochs so far."""
+        within = 0 if self._within is None else int(self._within["steps"])
+        return len(self.history) * self.steps + within
+
     def weights(self) -> dict[str, Tensor]:
         """What is judged: the average where there is one, else the weights themselves."""
         return self.model.state_dict() if self.average is None else self.average.weights
 
     def epoch(self, tell: Tell) -> None:
-        """Train one epoch, judge it, and keep it if it is the best."""
+        """Train one epoch, or what is left of it, judge it, and keep it if it is the best."""
         began, number = time.perf_counter(), len(self.history)
-        loss, rate = self._trained(number, tell)
+        if self._within is not None:
+            began -= self._within["seconds"]
+        loss, rate = self._trained(number, began, tell)
         if not math.isfinite(loss):
             self._diverged(f"the loss became {loss:g}", number)
         value = self._judged(number)
-        took = time.perf_counter() - began
+        self._within, took = None, self.ranks.once(lambda: time.perf_counter() - began)
         self.seconds += took
         about = {"epoch": number, "loss": loss, "valid": value, "seconds": took, "lr": rate}
         self.history.append(about)
@@ -88,36 +111,61 @@ class Training:
     def scores(self, part: str, weights: Mapping[str, Tensor]) -> Tensor:
         """(rows, labels) float32 logits of a part."""
         rows = self.task.rows[part]
-        v = scores(self.model, weights, self.task, rows, self.settings.device)
+        v = scores(self.model, weights, self.task, rows, self.settings.device, self.parallel)
         if not bool(v.isfinite().all()):
-            self._diverged(f"scores of the {part} part became infinite", len(self.history) - 1)
+            number = len(self.history) - (self._within is None)
+            self._diverged(f"scores of the {part} part became infinite", number)
         return v
+
+    def finished(self) -> Model:
+        """The model with the best weights, whole and on the CPU."""
+        assert self.best is not None
+        model = self.parallel.finished(self.model, self.best).eval().to("cpu")
+        assert isinstance(model, Model)
+        self.task.encoder.module = model.encoder
+        return model
 
     # ---- one epoch ------------------------------------------------------------------------------
 
-    def _trained(self, number: int, tell: Tell) -> tuple[float, float]:
+    def _trained(self, number: int, began: float, tell: Tell) -> tuple[float, float]:
         """The mean loss of the epoch and its last learning rate."""
-        settings, loss, rate = self.settings, self.loss.at(number), 0.0
+        settings, loss, rate = self.settings, self.parallel.loss(self.loss.at(number)), 0.0
         rows = self.task.rows["train"]
-        total, seen = torch.zeros((), device=settings.device), 0
+        within = self._within or {"steps": 0, "total": torch.zeros(()), "seen": 0}
+        total, seen = within["total"].to(settings.device), within["seen"]
         batches = shuffled(rows, settings.batch or 1, mixed(settings.seed, f"order {number}"))
         self.model.train()
-        with seeded(settings.seed, f"epoch {number}", settings.device):
-            for at, chosen in enumerate(batches):
+        with (
+            seeded(settings.seed, f"epoch {number}", settings.device),
+            batch_norm_over(self.ranks, self.model),
+        ):
+            self._go_on_drawing()
+            for at in range(within["steps"], len(batches)):
                 step, steps = number * len(batches) + at, settings.epochs * len(batches)
                 rate = (settings.lr or 0.0) * share(settings.schedule, step, steps)
-                total += self._step(loss, chosen, rate) * len(chosen)
-                seen += len(chosen)
+                self.ranks.draw_otherwise(mixed(settings.seed, f"step {step} {self.ranks.rank}"))
+                total = total + self._step(loss, batches[at], rate) * len(batches[at])
+                seen += len(batches[at])
+                spent = time.perf_counter() - began
+                self._within = {"steps": at + 1, "total": total, "seen": seen, "seconds": spent}
                 tell(at + 1, total / seen)
         return float(total / seen), rate
 
+    def _go_on_drawing(self) -> None:
+        """Random numbers go on where the first part of the epoch ended."""
+        if self._random is not None:
+            set_random_state(self._random, self.settings.device)
+            self._random = None
+
     def _step(self, loss: Loss, rows: Tensor, rate: float) -> Tensor:
-        inputs, labels = self.task.batch(rows, self.settings.device)
+        inputs, labels = self.task.batch(self.ranks.share(rows), self.settings.device)
         narrow = self.settings.precision == "bfloat16"
         kind = torch.device(self.settings.device).type
         with torch.autocast(kind, dtype=torch.bfloat16, enabled=narrow):
-            logits = self.model(inputs)
+            logits = self.net(inputs)
         value = loss(logits, labels)
+        if kind == "cpu" and not math.isfinite(value.item()):  # elsewhere looking would wait for it
+            self._lost(value.item())
         value.backward()  # type: ignore[no-untyped-call]
         self.optimiser.step(rate)
         if self.average is not None:
@@ -129,40 +177,72 @@ class Training:
         if self.monitor is None:
             return None
         weights = self.weights()
-        value = self.monitor(self.scores("valid", weights))
+        monitor, v = self.monitor, self.scores("valid", weights)
+        value = self.ranks.once(lambda: monitor(v))
         if value is not None and self.monitor.better(value, self.best_value):
             self.best_value, self.best_epoch = value, number
             self.best = {name: t.detach().clone() for name, t in weights.items()}
         return value
 
-    def _diverged(self, what: str, number: int) -> None:
+    # ---- what has gone wrong --------------------------------------------------------------------
+
+    def _finite(self) -> bool:
+        """Whether all weights are numbers."""
+        held = [*self.model.state_dict().values(), *self.weights().values()]
+        return all(bool(t.isfinite().all()) for t in held if t.is_floating_point())
+
+    def _lost(self, value: float) -> None:
+        """Stop before a step down a loss that is no number; the weights tell where that began."""
+        if self._finite():
+            what, steps = f"the loss became {value:g}", self.steps_done + 1
+        else:
+            what, steps = "the weights became infinite or NaN by their gradient", self.steps_done
+        epoch, step = divmod(max(steps, 1) - 1, self.steps)
+        self._diverged(what, epoch, step)
+
+    def _diverged(self, what: str, number: int, step: int | None = None) -> None:
         settings = self.settings
         name = settings.loss if isinstance(settings.loss, str) else type(settings.loss).__name__
         rate = settings.lr or 0.0
+        at = "" if step is None else f", at step {step + 1} of {self.steps}"
+        if self._within is not None and math.isfinite(self._within["total"]):
+            at += f", after a mean loss of {self._within['total'] / self._within['seen']:.4g}"
         raise Diverged(
             f"{what} in epoch {number + 1} of {settings.epochs} (loss {name}, learning rate "
-            f"{rate:g}); try a lower learning rate, such as lr={rate / 10:g}"
+            f"{rate:g}){at}; try a lower learning rate, such as lr={rate / 10:g}, and look for "
+            "huge values among the inputs"
         )
 
     # ---- between sessions -----------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that the coming epochs depend on."""
-        average = self.average
-        return {
+        """All that the coming steps depend on; the learning rate follows from the step."""
+        if not self._finite():
+            self._lost(math.nan)
+        average, within = self.average, self._within
+        held = {
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state(),
             "average": None if average is None else [average.steps, average.weights],
             "best": [self.best, self.best_epoch, self.best_value],
             "history": self.history,
             "seconds": self.seconds,
+            "within": within,
+            "random": None if within is None else random_state(self.settings.device),
         }
+        whole: dict[str, Any] = self.parallel.whole(held)
+        return whole
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was."""
-        self.model.load_state_dict(state["model"])
-        self.optimiser.restore(state["optimiser"])
+        like, cut = self.model.state_dict(), self.parallel.cut
+        self.model.load_state_dict(cut(state["model"], like))
+        inner = self.optimiser.inner
+        self.optimiser.restore(self.parallel.cut_optimisers(state["optimiser"], inner))
         if self.average is not None:
-            self.average.restore(*state["average"])
-        self.best, self.best_epoch, self.best_value = state["best"]
+            steps, weights = state["average"]
+            self.average.restore(steps, cut(weights, like))
+        best, self.best_epoch, self.best_value = state["best"]
+        self.best = None if best is None else dict(cut(best, like))
         self.history, self.seconds = list(state["history"]), float(state["seconds"])
+        self._within, self._random = state["within"], state["random"]
