@@ -121,6 +121,7 @@ WRONG = {
     "cannot write to": ["m.npz", "y.npz", "--out", "/nonexistent/folder/o.json"],
     "--most must be at least 0": ["m.npz", "y.npz", "--most", "-1"],
     "eps must be": ["m.npz", "y.npz", "--eps", "nan"],
+    "device must be 'cpu' or 'cuda'": ["m.npz", "y.npz", "--device", "meta"],
     "has 1 entries in label_names for 3": ["m.npz", "few.npz"],
     "has 1 entries in split for 2": ["m.npz", "short.npz"],
     "must be a list of label numbers": ["m.npz", "null.jsonl"],

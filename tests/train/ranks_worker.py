@@ -1,0 +1,188 @@
+"""Trains on several ranks what one process trains alone, and says how far the two are apart.
+
+Started by test_ranks.py with torchrun; every check is named in the file it leaves.
+"""
+
+import gc
+import json
+import sys
+import tempfile
+import warnings
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from torch import distributed, nn
+
+from labelset import train as tr
+from labelset.data import Dataset
+from labelset.train._ranks import Ranks
+
+warnings.simplefilter("error")
+ROWS = 301  # so that ranks have unequal shares
+SETTINGS = tr.Settings(loss="sigmoid-f1", epochs=2, ema=0.9, batch=64, seed=5)
+
+
+def dataset(kind="dense"):
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(ROWS, 8, generator=rng)
+    y = x[:, :5] + 0.5 * torch.randn(ROWS, 5, generator=rng) > 0.5
+    split = torch.arange(ROWS) % 3
+    if kind == "sparse":
+        from scipy.sparse import csr_matrix
+
+        x = csr_matrix((x * (x > 0)).numpy())
+    if kind == "images":
+        x = x.repeat(1, 8).view(ROWS, 1, 8, 8) + torch.randn(ROWS, 1, 8, 8, generator=rng) / 9
+        return Dataset.from_arrays(images=x, labels=y, split=split)
+    return Dataset.from_arrays(x, y, split=split)
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Sequential(nn.Linear(8, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU())
+        self.last = nn.Linear(16, 8)
+        self.spare = nn.Linear(2, 2)  # of no use: one process leaves it as it is
+
+    def forward(self, x):
+        return self.last(self.blocks(x))
+
+
+def network():
+    """Not the same on every rank: the first one's weights count."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3 + Ranks.running().rank)
+        return Network()
+
+
+def apart(one, two):
+    """The largest difference of weights and scores."""
+    pairs = [(one.scores[part], two.scores[part]) for part in one.scores]
+    mine, theirs = (
+        {**t.head.state_dict(), **(t.encoder.module.state_dict() if t.encoder.module else {})}
+        for t in (one, two)
+    )
+    assert mine.keys() == theirs.keys()
+    pairs += [(mine[name].float(), theirs[name].float()) for name in mine]
+    assert one.best_epoch == two.best_epoch
+    assert one.stopped == two.stopped
+    return max(float((a - b).abs().max()) for a, b in pairs if a.numel())
+
+
+class Killed(Exception):
+    """Stands for whatever ends a process."""
+
+
+def killed_at(epoch):
+    def stop(news):
+        if news.epoch_over and news.epoch == epoch:
+            raise Killed
+
+    return stop
+
+
+def alone_on_first(data, settings, encoder=None):
+    """What one process finds, on every rank."""
+    ranks = Ranks.running()
+    return ranks.once(lambda: tr.train(data, settings, encoder=encoder, parallel="alone"))
+
+
+def both(how="ddp", data=None, encoder=None, **changes):
+    data = dataset() if data is None else data
+    settings = replace(SETTINGS, **changes)
+    alone = alone_on_first(data, settings, encoder)
+    return apart(alone, tr.train(data, settings, encoder=encoder, parallel=how))
+
+
+def resumed(how, encoder=None):
+    """Ends after the first epoch; then one process goes on, then all ranks do."""
+    data, ranks = dataset(), Ranks.running()
+    whole = alone_on_first(data, SETTINGS, encoder)
+    folder = Path(ranks.once(tempfile.mkdtemp))
+    found, where = [], {"encoder": encoder, "save_seconds": 0}
+    for later in ("alone", how):
+        try:
+            tr.train(data, SETTINGS, folder, progress=killed_at(0), parallel=how, **where)
+        except Killed:
+            ranks.wait()
+        if later == how:
+            got = tr.train(data, SETTINGS, folder, resume=True, parallel=how, **where)
+        elif ranks.first:
+            got = tr.train(data, SETTINGS, folder, resume=True, parallel="alone", **where)
+        found.append(apart(whole, got if later == how or ranks.first else whole))
+        ranks.wait()
+    return max(found)
+
+
+def patience():
+    """All stop at the same epoch, by what the first one measured."""
+    data = dataset()
+    noise = data.labels[torch.randperm(ROWS, generator=torch.Generator().manual_seed(1))]
+    changes = {"patience": 2, "epochs": 30, "lr": 0.3, "ema": 0.0, "loss": "bce"}
+    return both(data=replace(data, labels=noise), **changes)
+
+
+def dropout_differs():
+    """Ranks do not drop the same entries: the draws of rank 1 are its own."""
+    net = nn.Sequential(nn.Linear(8, 8), nn.Dropout())
+    one = tr.train(dataset(), SETTINGS, encoder=net, parallel="ddp")
+    two = tr.train(dataset(), SETTINGS, encoder=net, parallel="ddp")
+    assert apart(one, two) == 0.0
+    return apart(one, alone_on_first(dataset(), SETTINGS, net))
+
+
+def refused():
+    from labelset.losses import Loss
+
+    class Own(Loss):
+        def terms(self, logits, labels):
+            return logits.square(), None
+
+    for how, settings, words in (
+        ("ddp", replace(SETTINGS, loss=Own()), "Separable"),
+        ("fsdp", SETTINGS, "take ddp"),  # there is no encoder to cut
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            tr.train(dataset(), settings, parallel=how)
+    return True
+
+
+CHECKS = {
+    **{f"loss {name}": partial(both, loss=name) for name in ("bce", "two-way", "lpr")},
+    **{f"optimiser {name}": partial(both, optimiser=name) for name in ("adamw", "sgd")},
+    "confusion": both,
+    "sparse": lambda: both(data=dataset("sparse")),
+    "dft": partial(both, head="dft", head_settings={"k": 2}),
+    "batches smaller than the ranks": partial(both, batch=3, epochs=1),
+    "conv": lambda: both(data=dataset("images"), ema=0.0),
+    "own module": lambda: both(encoder=network()),
+    "patience": patience,
+    "fsdp": lambda: both("fsdp", encoder=network()),
+    "fsdp sgd": lambda: both("fsdp", encoder=network(), optimiser="sgd", ema=0.0),
+    "fsdp conv": lambda: both("fsdp", data=dataset("images")),
+    "resumed": lambda: resumed("ddp"),
+    "resumed fsdp": lambda: resumed("fsdp", network()),
+    "dropout": dropout_differs,
+    "refused": refused,
+}
+
+
+def main(out, *checks):
+    distributed.init_process_group("gloo")
+    torch.set_num_threads(1)
+    ranks = Ranks.running()
+    found = {name: CHECKS[name]() for name in checks or CHECKS}
+    every = [None] * ranks.size
+    distributed.all_gather_object(every, found)
+    if ranks.first:
+        Path(out).write_text(json.dumps(every))
+    gc.collect()  # models that hold the group go first
+    ranks.wait()
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,51 @@
+"""Several ranks train what one process trains: weights and scores agree to rounding."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WORKER = Path(__file__).with_name("ranks_worker.py")
+FEW = ("loss two-way", "batches smaller than the ranks", "fsdp")
+
+
+def found_by(ranks, folder, *checks):
+    out = folder / "found.json"
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
+    command += ["--standalone", str(WORKER), str(out), *checks]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return json.loads(out.read_text())
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    return found_by(2, tmp_path_factory.mktemp("two"))
+
+
+def test_two_ranks_find_what_one_process_finds(two):
+    assert len(two) == 2
+    for found in two:
+        apart = {name: far for name, far in found.items() if name not in ("dropout", "refused")}
+        assert len(apart) == 17
+        assert max(apart.values()) < 1e-5, apart
+
+
+def test_ranks_draw_random_numbers_of_their_own(two):
+    assert all(found["dropout"] > 1e-3 for found in two)  # so it is not that of one process
+
+
+def test_what_ranks_cannot_do_is_refused(two):
+    assert all(found["refused"] for found in two)
+
+
+def test_four_ranks_find_the_same(tmp_path):
+    every = found_by(4, tmp_path, *FEW)
+    assert len(every) == 4
+    for found in every:
+        assert set(found) == set(FEW)
+        assert max(found.values()) < 1e-5, found
