@@ -1,0 +1,117 @@
+"""What a study left as CSV, read back: a page is made of nothing else."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from labelset.study._difference import Difference
+from labelset.study._special import direction
+from labelset.study._table import Table
+from labelset.study._verdict import Comparison, Sentence, called, claim_verdict, sentence_verdict
+
+__all__ = ["Cellmeans", "Results", "read_results"]
+
+Key = tuple[str, str, str, str]
+"""Table, data set with its condition, candidate, stage and metric."""
+Cellmeans = dict[Key, list[float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Values by seed, comparisons, and what they were made with."""
+
+    tables: list[Table]
+    values: Cellmeans
+    failed: list[str]
+    searched: dict[str, int]
+    """Table -> trials of its search."""
+    comparisons: list[Comparison]
+    about: dict[str, Any]
+
+    def sets(self, table: Table) -> list[str]:
+        """Data sets of a table, in the order they were done."""
+        return list(dict.fromkeys(key[1] for key in self.values if key[0] == table.name))
+
+    def mean(self, table: Table, data: str, candidate: str, metric: str) -> float:
+        """Over seeds; NaN where there is none."""
+        held = self.values.get((table.name, data, candidate, metric), [])
+        return statistics.fmean(held) if held else math.nan
+
+    def sentences(self, table: Table) -> list[Sentence]:
+        """What the table says of each expectation."""
+        found = []
+        for expect in table.expect:
+            own = [c for c in self.comparisons if (c.table, c.says) == (table.name, expect.says)]
+            if own:
+                found.append(sentence_verdict(expect, own))
+        return found
+
+    def weakest(self, sentence: Sentence) -> dict[str, str]:
+        """Data set -> the least convincing comparison, as text: difference, interval.
+
+        Differences are turned so that above 0 is as claimed.
+        """
+        least: dict[str, tuple[float, float, float]] = {}
+        for one in self.comparisons:
+            if (one.table, one.says) == (sentence.table, sentence.says):
+                sign = 1.0 if direction(one.own_metric) else -1.0
+                low, high = sorted((sign * one.found.low, sign * one.found.high))
+                found = (low, high, sign * one.found.delta)
+                name = called(one.data, one.missing)
+                least[name] = min(found, least.get(name, found))
+        return {
+            name: f"{_signed(delta)} [{_signed(low)}, {_signed(high)}]"
+            for name, (low, high, delta) in least.items()
+        }
+
+    def verdicts(self) -> dict[int, str]:
+        """Claim -> reproduced, not reproduced or inconclusive."""
+        said: dict[int, list[Sentence]] = {}
+        for table in self.tables:
+            if self.sets(table):
+                said.setdefault(table.claim, []).extend(self.sentences(table))
+        return {claim: claim_verdict(found) for claim, found in sorted(said.items())}
+
+
+def read_results(folder: Path, tables: Sequence[Table]) -> Results:
+    """results.csv, comparisons.csv and about.json of a study's folder."""
+    for name in ("results.csv", "comparisons.csv", "about.json"):
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder}: holds no {name}; is it the folder of a finished study?")
+    values: Cellmeans = {}
+    failed, searched = list[str](), dict[str, int]()
+    for row in _rows(folder / "results.csv"):
+        where = called(row["data"], float(row["missing"]))
+        if row["trial"]:
+            searched[row["table"]] = max(searched.get(row["table"], 0), int(row["trial"]))
+        elif row["stage"] == "failed":
+            failed.append(f"{row['table']}, {where}, {row['candidate']}: {row['metric']}")
+        else:
+            key = (row["table"], where, row["candidate"], f"{row['stage']} {row['metric']}")
+            values.setdefault(key, []).append(float(row["value"]))
+    comparisons = [_comparison(row) for row in _rows(folder / "comparisons.csv")]
+    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+    return Results(list(tables), values, failed, searched, comparisons, about)
+
+
+def _signed(value: float) -> str:
+    return f"{value + 0.0:+,.0f}" if abs(value) >= 100 else f"{value + 0.0:+.3f}"
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _comparison(row: dict[str, str]) -> Comparison:
+    gap = Difference(*(float(row[f.name]) for f in fields(Difference)))
+    held: dict[str, Any] = {f.name: row[f.name] for f in fields(Comparison) if f.name != "found"}
+    held |= {"claim": int(row["claim"]), "missing": float(row["missing"]), "found": gap}
+    return Comparison(**held)
