@@ -3,25 +3,34 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test docs format clean
+.PHONY: demo test study docs site wheel format clean
 
 demo: .venv/installed
 	$(BIN)/labelset compare digits --data train=1500 --data valid=500 --data test=1000 \
 		--epochs 6 --seeds 3 --force --out demo
 
 test: .venv/installed
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples docs/conf.py
+	$(BIN)/ruff format --check src tests benchmarks examples docs/conf.py
 	$(BIN)/mypy
 	$(BIN)/python -m labelset.pages docs --missing
 	$(BIN)/python -m pytest -n 2
 
+study: .venv/installed
+	$(BIN)/labelset study --out study-run --resume $(STUDY)
+
 docs: .venv/installed
 	$(BIN)/python -m labelset.pages docs
 
+site: .venv/installed
+	$(BIN)/python -m sphinx -W --keep-going -q docs site
+
+wheel: .venv/installed
+	$(BIN)/python -m build --no-isolation
+
 format: .venv/installed
-	$(BIN)/ruff check --fix src tests benchmarks examples
-	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/ruff check --fix src tests benchmarks examples docs/conf.py
+	$(BIN)/ruff format src tests benchmarks examples docs/conf.py
 
 .venv/installed: pyproject.toml constraints.txt
 	@echo "Installing into .venv (once; a minute or two) ..."
@@ -31,4 +40,4 @@ format: .venv/installed
 	@touch $@
 
 clean:
-	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site docs/api src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -33,6 +33,7 @@ ORDER = [
         "compare",
         "tune",
         "report",
+        "study",
         "sklearn",
         "bench",
     ),

@@ -1,12 +1,16 @@
-"""The docs are what the code says, and what the README shows runs."""
+"""The docs are what the code says, and what the pages show runs."""
 
 import re
+import shlex
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+import torch
 
+import labelset
 from labelset import metrics
+from labelset.cli import _parser
 from labelset.pages import files, same_but_rounding
 
 ROOT = Path(__file__).parents[1]
@@ -38,24 +42,53 @@ def test_only_the_last_digit_may_differ():
     assert not same_but_rounding("a 1 b", "a 0.1 b")
 
 
-PAGES = [
-    *("README.md", "CONTRIBUTING.md", "docs/heads.md", "docs/verification.md", "docs/metrics.md"),
-    *("docs/calibration.md", "docs/decisions.md", "docs/queries.md", "docs/data.md"),
-    *("docs/compare.md", "docs/speed.md", "docs/distributed.md"),
-]
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for folder in (".", "docs", "docs/losses", "examples")
+    for path in (ROOT / folder).glob("*.md")
+)
+NEEDS = {
+    "docs/keras.md": "keras",
+    "docs/lightning.md": "torchmetrics",
+    "docs/sklearn.md": "sklearn",
+    "docs/transformers.md": "transformers",
+}
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_python_blocks_run(page):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.S)
-    assert blocks
+def blocks(page, kind):
+    """Those that begin with ```kind and nothing else: ```python no-run is only shown."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{kind}\n(.*?)^```", text, flags=re.S | re.M)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    pytest.importorskip(NEEDS.get(page, "torch"))
+    monkeypatch.chdir(tmp_path)
     space = {}
-    for block in blocks:
+    if page.startswith("docs/losses/"):  # these say how to call it, on the logits one has
+        logits, labels = torch.tensor([[1.0, -2.0], [0.5, 3.0]]), torch.tensor([[1, 0], [0, 1]])
+        space = {"labelset": labelset, "logits": logits, "labels": labels}
+    for block in blocks(page, "python"):
         exec(compile(block, page, "exec"), space)
 
 
+def commands(page):
+    """The lines of a page that are commands of labelset."""
+    lines = "".join(blocks(page, "sh") + blocks(page, "")).replace("\\\n", " ").splitlines()
+    lines = [re.sub(r"^torchrun .* -m (?=labelset)", "", line) for line in lines]
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("labelset ")]
+
+
+# those of docs/cli.md are run, in tests/cli/test_conventions.py
+@pytest.mark.parametrize("page", [p for p in PAGES if commands(p) and p != "docs/cli.md"])
+def test_commands_are_ones_that_there_are(page):
+    for _, *argv in commands(page):
+        assert _parser().parse_args(argv).run, argv
+
+
 def test_links_between_pages_lead_somewhere():
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in (ROOT / name for name in PAGES):
         for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"

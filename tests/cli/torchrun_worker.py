@@ -9,11 +9,16 @@ import torch
 
 from labelset.cli import main
 
-torch.set_num_threads(1)
-commands, out, rank = json.loads(Path(sys.argv[1]).read_text()), sys.argv[2], os.environ["RANK"]
-ended = []
-for command in commands:
-    if rank == "0":
-        print(f"=== {command[0]}", flush=True)
-    ended.append(main(command))
-Path(out, f"{rank}.json").write_text(json.dumps(ended))
+
+def run(commands, out, rank):
+    torch.set_num_threads(1)
+    ended = []
+    for command in commands:
+        if rank == "0":
+            print(f"=== {command[0]}", flush=True)
+        ended.append(main(command))
+    Path(out, f"{rank}.json").write_text(json.dumps(ended))
+
+
+if __name__ == "__main__":
+    run(json.loads(Path(sys.argv[1]).read_text()), sys.argv[2], os.environ["RANK"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -18,11 +19,16 @@ from labelset.export._torch import torch_file
 
 __all__ = ["add", "run"]
 
+BESIDE = ""
+"""What an option without FILE has."""
+ENDS = {"onnx": ".onnx", "torch_export": ".pt2", "safetensors": ".safetensors"}
+
 ABOUT = """Write all that a RUN does after its encoder into one file: head, link or map, and rule.
 Features go in; logits, probabilities and decisions come out, for any number of rows. Of the encoder
 only the scaling of numeric features is inside; after TF-IDF or a network the file takes what that
-gives. Every file is run on random rows and edge cases first and compared with the RUN; where it
-differs, nothing is written."""
+gives. Without FILE the file lies beside the RUN and has its name: RUN.onnx, RUN.pt2,
+RUN.safetensors. Every file is run on random rows and edge cases first and compared with the RUN;
+where it differs, nothing is written."""
 
 
 def add(verbs: Any) -> None:
@@ -36,15 +42,17 @@ def add(verbs: Any) -> None:
     verb.add_argument(
         "model", metavar="RUN", help="the folder of a run (of a comparison, its best)"
     )
-    verb.add_argument("--onnx", metavar="FILE", help="an ONNX file (pip install 'labelset[onnx]')")
-    verb.add_argument("--torch-export", metavar="FILE", help="a torch.export program, .pt2")
+    file: dict[str, Any] = {"metavar": "FILE", "nargs": "?", "const": BESIDE}
+    verb.add_argument("--onnx", **file, help="an ONNX file (pip install 'labelset[onnx]')")
+    verb.add_argument("--torch-export", **file, help="a torch.export program, .pt2")
     verb.add_argument(
-        "--safetensors", metavar="FILE", help="the head's tensors; map and rule in the metadata"
+        "--safetensors", **file, help="the head's tensors; map and rule in the metadata"
     )
     verb.add_argument(
         "--no-decisions", action="store_true", help="logits and probabilities only, no rule"
     )
     verb.add_argument("--seed", type=int, default=0, help="of the rows that it is tried on (0)")
+    verb.add_argument("--json", action="store_true", help="print JSON")
     verb.set_defaults(run=run)
 
 
@@ -52,22 +60,37 @@ def run(args: argparse.Namespace) -> None:
     """Make and try all files, then write them."""
     decisions, seed = not args.no_decisions, args.seed
     makers: dict[str, Callable[[Run], bytes]] = {
-        args.onnx: lambda held: onnx_file(held, decisions, seed),
-        args.torch_export: lambda held: torch_file(held, decisions, seed),
-        args.safetensors: safetensors_file,
+        "onnx": lambda held: onnx_file(held, decisions, seed),
+        "torch_export": lambda held: torch_file(held, decisions, seed),
+        "safetensors": safetensors_file,
     }
-    asked = [path for path in (args.onnx, args.torch_export, args.safetensors) if path]
+    asked = {kind: _named(args, kind) for kind in ENDS if getattr(args, kind) is not None}
     if not asked:
         raise ValueError("say what to write: --onnx FILE, --torch-export FILE, --safetensors FILE")
-    if len(set(map(os.path.abspath, asked))) < len(asked):
+    if len(set(map(os.path.abspath, asked.values()))) < len(asked):
         raise ValueError("every kind of file needs a name of its own")
     held = Run.open(args.model)
-    for path in asked:
+    for path in asked.values():
         writable(path)
     inside = Pipeline(held, decisions)
-    made = {path: makers[path](held) for path in asked}
+    made = {path: makers[kind](held) for kind, path in asked.items()}
     for path, content in made.items():
         write_bytes(Path(path), content)
+    if args.json:
+        sizes = {path: len(content) for path, content in made.items()}
+        facts = {"written": sizes, "outputs": list(inside.outputs), "labels": len(held.names)}
+        print(json.dumps({**facts, "input": {"width": inside.width, "what": inside.taken}}))
+        return
+    for path, content in made.items():
         print(f"{path}: {len(content):,} bytes")
     print(f"input: {inside.width:,} {inside.taken}")
     print(f"output: {', '.join(inside.outputs)} of {len(held.names):,} labels")
+
+
+def _named(args: argparse.Namespace, kind: str) -> str:
+    """The file to write."""
+    given: str = getattr(args, kind)
+    if given != BESIDE:
+        return given
+    folder = Path(args.model)
+    return f"{folder.resolve() if folder.name in ('', '..') else folder}{ENDS[kind]}"

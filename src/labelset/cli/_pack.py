@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def add(verbs: Any) -> None:
     verb.add_argument("--loss", help="the loss that the scores were trained with, such as spa")
     verb.add_argument("--head", help="weights of the last layer: .safetensors, .npz or .npy")
     verb.add_argument("--names", help="a text file, one label name per line")
+    verb.add_argument("--json", action="store_true", help="print JSON")
     verb.set_defaults(run=run)
 
 
@@ -56,6 +58,10 @@ def run(args: argparse.Namespace) -> None:
     head = None if args.head is None else _head(args.head)
     made = Run(names=names or [str(i) for i in range(n)], parts=parts, loss=args.loss, head=head)
     made.save(args.out)
+    if args.json:
+        sizes = {name: len(part) for name, part in parts.items()}
+        print(json.dumps({"model": args.out, "labels": n, "rows": sizes}))
+        return
     rows = ", ".join(f"{name} {len(part):,} rows" for name, part in parts.items())
     print(f"{args.out}: {n:,} labels; {rows}")
 

@@ -25,6 +25,7 @@ def add(verbs: Any) -> None:
     verb.add_argument("model", metavar="RUN", help="the folder of a comparison")
     verb.add_argument("--out", help="where to write (RUN/report.html, RUN/figures)")
     verb.add_argument("--figures", action="store_true", help="figures instead of the page")
+    verb.add_argument("--json", action="store_true", help="print JSON")
     verb.set_defaults(run=run)
 
 
@@ -38,11 +39,14 @@ def run(args: argparse.Namespace) -> None:
     given = as_input(judged(Plan(**held), folder))
     if args.figures:
         out = Path(args.out or folder / "figures")
-        written = write_figures(given, out)
-        print("\n".join(str(file) for file in written))
-        if not any(file.suffix == ".png" for file in written):
-            print("SVG only: PNG needs matplotlib, pip install 'labelset[figures]'")
+        written = list(write_figures(given, out))
     else:
         out = Path(args.out or folder / "report.html")
         write_report(given, out)
-        print(out)
+        written = [out]
+    if args.json:
+        print(json.dumps({"written": list(map(str, written))}))
+        return
+    print("\n".join(map(str, written)))
+    if args.figures and not any(file.suffix == ".png" for file in written):
+        print("SVG only: PNG needs matplotlib, pip install 'labelset[figures]'")

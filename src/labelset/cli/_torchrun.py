@@ -16,6 +16,8 @@ from torch import distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+from labelset.distributed._lost import in_words
+
 __all__ = ["part", "under_torchrun"]
 
 Verb = Callable[[argparse.Namespace], int | None]
@@ -42,10 +44,12 @@ def under_torchrun(verb: Verb) -> Verb:
         try:
             with _silent(distributed.get_rank() > 0):
                 status = verb(args)
-        except BaseException:
-            if _is_first_to_fail(store):
+        except BaseException as error:
+            if not _is_first_to_fail(store):
+                return 2
+            if (lost := in_words(error)) is error:
                 raise
-            return 2
+            raise lost from None
         part()
         return status
 

@@ -1,0 +1,396 @@
+"""What holds for every verb: configuration files, JSON, exit statuses, no escape codes, shells."""
+
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from labelset import encode, heads, losses, metrics
+from labelset.artefact import Run
+from labelset.cli import _parser, main
+from labelset.cli._tree import leaves, options
+
+VERBS = dict(leaves(_parser()))
+RED = "\x1b[31mred"
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+
+
+def blocks(kind):
+    return re.findall(rf"```{kind}\n(.*?)```", PAGE, flags=re.S)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run of 60 rows whose features are known, with a label name that would colour a terminal."""
+    path = tmp_path_factory.mktemp("conventions")
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 4, generator=g)
+    y = (x @ torch.randn(4, 3, generator=g) > 0).float()
+    np.save(path / "v.npy", (x @ torch.randn(4, 3, generator=g) + y).numpy())
+    np.savez(path / "y.npz", Y=y.numpy())
+    np.savez(path / "rows.npz", X=x.numpy(), Y=y.numpy(), split=np.arange(60) % 3)
+    (path / "names.txt").write_text(f"fork\nknife\n{RED}")
+    heads.save(heads.build("linear", features=4, labels=3), path / "head.safetensors")
+    return path
+
+
+def packed(folder, name="run", *more):
+    pair = [str(folder / "v.npy"), str(folder / "y.npz")]
+    given = ["--valid", *pair, "--test", *pair, "--names", str(folder / "names.txt")]
+    given += ["--loss", "bce", "--head", str(folder / "head.safetensors")]
+    assert main(["pack", str(folder / name), *given, *more]) == 0
+    return str(folder / name)
+
+
+# ---- configuration files -------------------------------------------------------------------------
+
+CONFIG = """
+losses = ["bce", "asl:gamma_neg=2"]
+time_budget = 90
+out = "run"
+quiet = true
+missing = 0.25
+[train]
+ema = 0.99
+optimiser = "sgd"
+[data]
+valid = 50
+"""
+
+
+def resolved(capsys, *argv):
+    assert main([*argv, "--print-config"]) == 0
+    (table,) = tomllib.loads(capsys.readouterr().out).values()
+    return table
+
+
+def test_a_file_gives_options_and_the_command_line_overrides_it(tmp_path, capsys):
+    file = tmp_path / "c.toml"
+    file.write_text(CONFIG)
+    got = resolved(capsys, "compare", "--config", str(file))
+    assert got["losses"] == ["bce", "asl:gamma_neg=2"]
+    assert (got["time-budget"], got["missing"], got["quiet"]) == ("90", 0.25, True)
+    assert got["train"] == ["ema=0.99", "optimiser=sgd"]
+    assert (got["source"], got["epochs"]) == ("digits", 20)  # not in the file: as without one
+    changes = ["--losses", "spa", "--out", "other", "--no-quiet", "--train", "ema=0.5"]
+    got = resolved(capsys, "compare", "yeast", f"--config={file}", *changes)
+    assert (got["losses"], got["out"], got["quiet"]) == (["spa"], "other", False)
+    assert got["source"] == "yeast"
+    assert got["train"] == ["ema=0.99", "optimiser=sgd", "ema=0.5"]  # the last one counts
+
+
+def test_what_is_printed_can_be_fed_back(tmp_path, capsys):
+    argv = ["train", 'a "b" \\ \x7f\té.csv', "--out", "r", "--lr", "1e-05", "--train", "ema=0.9"]
+    assert main([*argv, "--print-config"]) == 0
+    printed = capsys.readouterr().out
+    (tmp_path / "c.toml").write_text(printed)
+    assert main(["train", "--config", str(tmp_path / "c.toml"), "--print-config"]) == 0
+    assert capsys.readouterr().out == printed
+    assert tomllib.loads(printed)["train"]["lr"] == 1e-5
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_prints_its_options_and_reads_them_back(verb, tmp_path, capsys):
+    needed = [a for a in options(VERBS[verb]).values() if a.required]
+    argv = []
+    for action in needed:
+        value = next(iter(action.choices)) if action.choices else "x"
+        argv += [*action.option_strings[-1:], value]
+    assert main([*verb.split(), *argv, "--print-config"]) == 0
+    printed = capsys.readouterr().out
+    assert list(tomllib.loads(printed)) == [verb.split()[0]]
+    (tmp_path / "c.toml").write_text(printed)
+    assert main([*verb.split(), "--config", str(tmp_path / "c.toml"), "--print-config"]) == 0
+    assert capsys.readouterr().out == printed
+
+
+def test_a_table_for_each_verb_in_toml_and_yaml(folder, tmp_path, capsys):
+    pytest.importorskip("yaml")
+    run = packed(folder, "tables")
+    capsys.readouterr()
+    (tmp_path / "c.toml").write_text(
+        f'[evaluate]\nmodel = "{run}"\nmetrics = ["hamming"]\njson = true\n[list]\nkind = "maps"\n'
+    )
+    (tmp_path / "c.yaml").write_text(f"model: {run}\nmetrics: [hamming]\njson: true\n")
+    found = []
+    for name in ("c.toml", "c.yaml"):
+        assert main(["evaluate", "--config", str(tmp_path / name)]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0] == found[1]
+    assert list(found[0]["metrics"]) == ["hamming"]
+
+
+WRONG = {
+    "no option 'losess': did you mean 'losses'": "losess = ['bce']",
+    "epochs: expected int, got 2.5": "epochs = 2.5",
+    "epochs: expected a number or a text, got True": "epochs = true",
+    "quiet: expected true or false, got 'yes'": "quiet = 'yes'",
+    "parallel: expected one of models, ddp, fsdp, got 'moddels'": "parallel = 'moddels'",
+    "out: expected a number or a text, got ['a']": "out = ['a']",
+    "losses: expected + values, got []": "losses = []",
+    "data: expected a table, or texts KEY=VALUE, got [1]": "data = [1]",
+    "has tables for evaluate, none for compare": "[evaluate]\nmodel = 'run'",
+    "no option 'compare'": "seeds = 2\n[compare]\nepochs = 1",
+    "no option 'help'": "help = true",
+    "no option 'config'": "config = 'other.toml'",
+    "Expected '=' after a key": "epochs 3",
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_a_wrong_file_is_one_line_and_status_two(message, tmp_path, capsys):
+    (tmp_path / "c.toml").write_text(WRONG[message])
+    assert main(["compare", "--out", "r", "--config", str(tmp_path / "c.toml")]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert "c.toml" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("c.yaml", "a: [", "c.yaml"),
+        ("c.yml", "- 1\n- 2", "expected options by name"),
+        ("c.yaml", "1: 2", "expected options by name"),
+        ("c.yaml", "!!python/object/apply:os.system ['true']", "could not determine a constructor"),
+        ("c.json", "{}", ".toml, .yaml or .yml"),
+        ("none.toml", None, "No such file"),
+    ],
+)
+def test_other_wrong_files(name, text, message, tmp_path, capsys):
+    pytest.importorskip("yaml")
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    assert main(["list", "--config", str(tmp_path / name)]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_config_without_a_file_is_wrong_usage(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["list", "--config"])
+    assert "expected one argument" in capsys.readouterr().err
+
+
+def test_the_page_runs(tmp_path, monkeypatch, capsys):
+    (config,) = blocks("toml")
+    (tmp_path / "compare.toml").write_text(config)
+    monkeypatch.chdir(tmp_path)
+    for line in "".join(blocks("sh")).splitlines():
+        labelset, *argv = shlex.split(line)
+        assert labelset == "labelset"
+        assert main(argv) == 0, (line, capsys.readouterr().err)
+    assert json.loads((tmp_path / "run" / "plan.json").read_text())
+    assert '"again"' in capsys.readouterr().out
+
+
+def test_the_page_names_every_verb():
+    named = "".join(line for line in PAGE.splitlines() if line.startswith("| `"))
+    assert [verb for verb in VERBS if f"`{verb}`" not in named] == []
+
+
+# ---- JSON ----------------------------------------------------------------------------------------
+
+
+def strictly(text):
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_json(verb):
+    assert "json" in options(VERBS[verb])
+
+
+def test_json_of_what_works_on_a_run(folder, capsys):
+    packed(folder, "first", "--json")
+    assert strictly(capsys.readouterr().out)["rows"] == {"valid": 60, "test": 60}
+    run = str(folder / "first")
+    rows = str(folder / "v.npy")
+    commands = [
+        ["calibrate", run],
+        ["decide", run],
+        ["evaluate", run],
+        ["query", run, "fork"],
+        ["doctor", run, "--seconds", "1"],
+        ["verify", run],
+        ["export", run, "--safetensors", str(folder / "e.safetensors")],
+        ["predict", run, rows, "--scores", "--out", str(folder / "p.jsonl")],
+        ["data", "inspect", str(folder / "rows.npz")],
+        ["bench", "--losses", "bce", "--shapes", "2x3", "--limit", "0.001", "--impl", "eager"],
+        ["list"],
+        ["completion", "bash"],
+    ]
+    for command in commands:
+        assert main([*command, "--json"]) in (0, 1), command
+        assert strictly(capsys.readouterr().out), command
+    assert main(["predict", run, rows, "--scores", "--json"]) == 0
+    assert len([strictly(line) for line in capsys.readouterr().out.splitlines()]) == 60
+    assert main(["predict", run, rows, "--scores", "--json", "--to", "csv"]) == 2
+
+
+def test_json_of_what_trains(folder, tmp_path, capsys):
+    source, out = str(folder / "rows.npz"), str(tmp_path / "c")
+    short = ["--epochs", "1", "--json", "--quiet"]
+    argv = ["compare", source, "--out", out, "--losses", "bce", "--seeds", "1", "--jobs", "1"]
+    assert main([*argv, *short]) == 0
+    assert "plan" in strictly(capsys.readouterr().out)
+    assert main(["report", out, "--json"]) == 0
+    assert strictly(capsys.readouterr().out)["written"] == [f"{out}/report.html"]
+    assert main(["train", source, "--out", str(tmp_path / "t"), *short]) == 0
+    found = strictly(capsys.readouterr().out)
+    assert Run.open(found["model"]).names == ["0", "1", "2"]
+    assert {"metric", "stage", "value"} == set(found["values"][0])
+    pytest.importorskip("optuna")
+    argv = ["tune", source, "--loss", "spa", "--trials", "1", "--out", str(tmp_path / "u")]
+    assert main([*argv, *short]) == 0
+    assert set(strictly(capsys.readouterr().out)["settings"]) <= set(losses.build("spa").__dict__)
+
+
+# ---- no escape codes -----------------------------------------------------------------------------
+
+
+def test_label_names_cannot_send_escape_codes(folder, capsys):
+    run = packed(folder, "escapes")
+    commands = [
+        ["evaluate", run, "--per-label", "f1-macro"],
+        ["calibrate", run],
+        ["decide", run],
+        ["query", run, "fork"],
+        ["doctor", run, "--seconds", "1"],
+        ["verify", run],
+        ["predict", run, "test"],
+    ]
+    for command in commands:
+        assert main(command) in (0, 1), command
+        shown = capsys.readouterr()
+        assert "\x1b" not in shown.out + shown.err, command
+
+
+def test_no_escape_codes_on_a_terminal_either(folder, tmp_path):
+    argv = ["compare", str(folder / "rows.npz"), "--out", str(tmp_path / "r"), "--losses", "bce"]
+    more = ["--seeds", "1", "--jobs", "1", "--epochs", "1"]
+    main_end, end = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "labelset", *argv, *more],
+        stdout=end,
+        stderr=end,
+        env={**os.environ, "NO_COLOR": "1", "TERM": "xterm-256color"},
+    )
+    os.close(end)
+    shown = b""
+    try:
+        while piece := os.read(main_end, 65536):
+            shown += piece
+    except OSError:
+        pass  # how Linux says that the other end was closed
+    os.close(main_end)
+    assert child.wait() == 0, shown.decode()
+    assert b"s left" in shown  # the bar was there
+    assert b"\x1b" not in shown
+
+
+# ---- exit statuses -------------------------------------------------------------------------------
+
+
+def test_exit_statuses_are_those_of_the_page(folder, capsys):
+    stated = [line.split("|")[1].strip() for line in PAGE.splitlines() if line.startswith("| ")]
+    assert [s for s in stated if s.isdecimal()] == ["0", "1", "2", "130", "143"]
+    weight, labels = str(folder / "w.npy"), str(folder / "two.npy")
+    np.save(weight, [[1.0], [1.0]])
+    np.save(labels, [[1, 0]])
+    assert main(["verify", weight, labels]) == 1
+    np.save(labels, [[1, 1]])
+    assert main(["verify", weight, labels]) == 0
+    assert main(["verify", weight, "none.npy"]) == 2
+
+
+def interrupted(number, argv, tmp_path):
+    code = (
+        "import sys, os, signal\nfrom labelset import cli\nfrom labelset.cli import _train\n"
+        f"def stop(*a, **k): os.kill(os.getpid(), {int(number)}); import time; time.sleep(20)\n"
+        "_train.compare = stop\nsys.exit(cli.main(sys.argv[1:]))"
+    )
+    got = subprocess.run(
+        [sys.executable, "-c", code, *argv], capture_output=True, text=True, timeout=60
+    )
+    return got.returncode, got.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_by_a_signal(number, status, folder, tmp_path):
+    argv = ["train", str(folder / "rows.npz"), "--out", str(tmp_path / "r"), "--quiet"]
+    code, err = interrupted(number, argv, tmp_path)
+    assert code == status
+    assert "stopped" in err
+    assert "Traceback" not in err
+
+
+def test_python_m_and_a_reader_that_stops_early():
+    argv = f"{sys.executable} -m labelset list --json | head -c 5"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {argv}"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---- completion ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory):
+    script = tmp_path_factory.mktemp("shell") / "labelset.bash"
+    made = subprocess.run(
+        [sys.executable, "-m", "labelset", "completion", "bash"], capture_output=True, check=True
+    )
+    script.write_bytes(made.stdout)
+
+    def ask(line):
+        code = 'source "$1"; COMP_LINE="$2"; COMP_POINT=${#2}; _labelset; echo "${COMPREPLY[*]}"'
+        done = subprocess.run(
+            ["bash", "-c", code, "_", script, line], capture_output=True, text=True, check=True
+        )
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    return ask
+
+
+def test_bash_completes(ask):
+    assert {name.split()[0] for name in VERBS} == set(ask("labelset "))
+    assert ask("labelset eval") == ["evaluate"]
+    assert ask("labelset compare --los") == ["--losses"]
+    assert set(ask("labelset train --")) == {
+        s for a in VERBS["train"]._actions for s in a.option_strings if s[:2] == "--"
+    } - {f"--no-{name}" for name in ("resume", "force", "json", "quiet")}
+    assert ask("labelset compare x --losses ") == losses.names()
+    assert ask("labelset compare x --losses bce sp") == ["spa", "spa+lpr", "splc"]
+    assert ask("labelset train --encoder ") == encode.names()
+    assert ask("labelset compare --parallel m") == ["models"]
+    assert ask("labelset data i")[0] == "inspect"
+    assert ask("labelset pack r --head ") == []  # a file: the shell's own completion
+    # bash replaces what follows the @ only
+    assert "map@class" in metrics.names()
+    assert ask("labelset evaluate r --metrics map@c") == ["class"]
+
+
+def test_other_shells_are_told_the_same(capsys):
+    for shell in ("zsh", "fish"):
+        assert main(["completion", shell]) == 0
+        script = capsys.readouterr().out
+        assert all(name in script for name in (*losses.names(), *metrics.names()))
+        assert script.count("'") % 2 == 0
