@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-from labelset import calibrate, decide
+from labelset import calibrate, decide, metrics
 from labelset.calibrate import ProbMap
 from labelset.decide import Rule
 from labelset.labels import Labels
@@ -72,6 +73,27 @@ class Meaning:
         if metric.takes == "label sets":
             self.rule.as_json()
 
+    def metrics(self, given: Iterable[str | Metric]) -> dict[str, Metric]:
+        """Metrics by name, from names or metrics; one that it has nothing for is refused.
+
+        >>> list(Meaning.of("bce").metrics(["ece", metrics.build("ndcg@3")]))
+        ['ece', 'ndcg@3']
+        """
+        if isinstance(given, str):
+            raise TypeError(f"metrics must be a list of names, got {given!r}; give [{given!r}]")
+        found: dict[str, Metric] = {}
+        for one in given:
+            if not isinstance(one, (str, Metric)):
+                raise TypeError(f"a metric or the name of one is due, got {one!r}")
+            name = one if isinstance(one, str) else _called(one)
+            if name in found:
+                raise ValueError(f"two metrics are called {name!r}; leave one out")
+            found[name] = metrics.build(one) if isinstance(one, str) else one
+            self.refuse(found[name])
+        if not found:
+            raise ValueError("name at least one metric, such as 'map@class'")
+        return found
+
     # ---- JSON -----------------------------------------------------------------------------------
 
     def as_json(self) -> dict[str, Any]:
@@ -91,6 +113,12 @@ class Meaning:
             raise ValueError("a saved meaning must be a dict with map, rule and lacking")
         held = None if saved["map"] is None else calibrate.from_json(saved["map"])
         return cls(held, decide.from_json(saved["rule"]), saved["lacking"])
+
+
+def _called(metric: Metric) -> str:
+    """Its name in the catalogue, ndcg@k with its k."""
+    name = metrics.catalog.name_of(type(metric))
+    return name.replace("@k", f"@{metric.settings().get('k', 'k')}")
 
 
 def _rule(rule: Any) -> Rule:

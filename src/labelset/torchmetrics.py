@@ -66,6 +66,10 @@ class Streamed(Base):
         """Whether larger values are better."""
         return self.of.higher_is_better
 
+    def extra_repr(self) -> str:
+        """Which of our metrics it is."""
+        return repr(self.of)
+
     def _name(self, *words: str) -> str:
         # MetricCollection shares the states of metrics whose states have equal names and, after
         # one batch, equal values. Equal values may be chance (ndcg@1 and precision@1): the name
@@ -167,9 +171,16 @@ def build(name: str, *, meaning: Meaning | None = None, **hyperparameters: Any) 
 
 
 def collection(
-    names: Iterable[str], *, loss: Any = None, map: Any = None, rule: Any = None
+    names: Iterable[str | Metric],
+    *,
+    loss: Any = None,
+    map: Any = None,
+    rule: Any = None,
+    **settings: Any,
 ) -> MetricCollection:
     """Metrics that all take scores, whose meaning the loss, map and rule say.
+
+    Other settings, such as `prefix`, are those of `torchmetrics.MetricCollection`.
 
     >>> both = collection(["map@class", "f1-micro"], loss="bce")
     >>> both.update(torch.tensor([[2.0, -1.0]]), torch.tensor([[1, 0]]))
@@ -177,7 +188,8 @@ def collection(
     {'f1-micro': 1.0, 'map@class': 1.0}
     """
     meaning = Meaning.of(loss, map, rule)
-    return MetricCollection({name: build(name, meaning=meaning) for name in names})
+    named = meaning.metrics(names).items()
+    return MetricCollection({name: Streamed(each, meaning) for name, each in named}, **settings)
 
 
 def _width(metric: Metric) -> int:

@@ -83,6 +83,20 @@ def test_the_verb_writes_all_three(tmp_path, capsys):
     assert "output: logits, probabilities, decisions of 4 labels" in said
 
 
+def test_files_without_a_name_lie_beside_the_run(tmp_path, monkeypatch):
+    run, _ = made_run()
+    run.save(tmp_path / "my.run")
+    monkeypatch.chdir(tmp_path / "my.run")
+    for folder, option in ((f"{tmp_path}/my.run/", "--onnx"), (".", "--safetensors")):
+        args = parsed(folder, option)
+        args.run(args)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "my.run",
+        "my.run.onnx",
+        "my.run.safetensors",
+    }
+
+
 def test_all_files_or_none(tmp_path):
     """Scores alone can be an ONNX file but have no tensors: then neither is written."""
     Run(names=NAMES).save(tmp_path / "run")

@@ -142,6 +142,32 @@ def test_a_wide_head_through_a_bottleneck_stays_two_products(tmp_path):
         assert sum(node.op_type == "MatMul" for node in graph.node) == products
 
 
+def test_constants_are_not_rounded(tmp_path):
+    """1e200 stands for an infinite score; in float32 it would be infinite itself."""
+    x = torch.tensor([[torch.inf, -torch.inf, 3e38, -3e38, 0.0, 1.0]])
+    for loss in ("asl", "focal", "spa"):
+        to_onnx(Run(names=NAMES, loss=loss), tmp_path / "m.onnx")
+        got = outputs(tmp_path / "m.onnx", x)["probabilities"]
+        assert torch.allclose(got, calibrate.build("link", loss=loss)(x), atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["histogram", "isotonic", "platt"])
+def test_a_score_that_is_none_has_no_probability(name, tmp_path):
+    to_onnx(Run(names=NAMES, map=calibrate.build(name).fit(SCORES, LABELS)), tmp_path / "m.onnx")
+    x = SCORES[:2].clone()
+    x[0, 1] = torch.nan
+    got = outputs(tmp_path / "m.onnx", x)
+    assert torch.equal(got["probabilities"].isnan(), x.isnan())
+    assert not got["decisions"][0, 1]
+
+
+def test_a_head_in_half_precision(tmp_path):
+    head = heads.build("dft", features=E, labels=N, k=2).bfloat16()
+    to_onnx(Run(names=NAMES, loss="bce", head=head), tmp_path / "m.onnx")
+    got = outputs(tmp_path / "m.onnx", ROWS)["logits"]
+    assert torch.allclose(got.double(), head.double()(ROWS.double()), atol=1e-4)
+
+
 def test_a_head_in_float64_takes_and_gives_float64(tmp_path):
     head = heads.build("dft", features=E, labels=N, k=2).double()
     to_onnx(Run(names=NAMES, head=head), tmp_path / "m.onnx")

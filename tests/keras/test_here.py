@@ -63,6 +63,15 @@ def test_sample_weights_weigh_rows():
         lk.build("sigmoid-f1")(y, v, np.array([2.0, 1.0]))
 
 
+def test_lists_are_taken_as_by_the_losses_of_keras():
+    y, v, w = [[1, 0], [0, 0]], [[0.5, -1.0], [2.0, 0.0]], [1.0, 3.0]
+    keras = pytest.importorskip("keras")
+    due = keras.losses.BinaryCrossentropy(from_logits=True)
+    assert float(lk.build("bce")(y, v)) == pytest.approx(float(due(y, v)))
+    assert float(lk.build("bce")(y, v, w)) == pytest.approx(float(due(y, v, w)))
+    assert float(lk.build("sigmoid-f1")(y, v)) > 0
+
+
 def test_nothing_known_costs_nothing():
     y, v = np.full((2, 2), np.nan), np.full((2, 2), np.nan)
     for name in lk.names():

@@ -261,6 +261,8 @@ def test_the_columns_of_a_table_are_the_classes():
     [
         (np.array([[0, 2], [1, 0], [0, 1]]), "Unknown label type"),
         (np.array([["a", "b"]] * 3), "MultiLabelBinarizer"),
+        ([["a", "b"], ["a"], []], "MultiLabelBinarizer"),
+        ([{"a", "b"}, {"a"}, set()], "MultiLabelBinarizer"),
         (np.array([0.0, np.nan, 1.0]), "NaN"),
         (np.array([1, 1, 1]), "1 class"),
         (np.zeros((2, 2)), "inconsistent numbers"),
@@ -280,6 +282,35 @@ def test_what_cannot_be_combined():
         quick(decide="per-class", validation_fraction=1.0).fit(X, y)
     with pytest.raises(ValueError, match="did you mean 'asl'"):
         quick(loss="als").fit(X, y)
+    with pytest.raises(TypeError, match="go with the name of a map"):
+        quick(calibrate=ls.calibrate.build("platt"), calibrate_params={"per": "label"}).fit(X, y)
+    with pytest.raises(TypeError, match="go with the name of a rule"):
+        quick(decide=ls.decide.build("top-k", k=1), decide_params={"k": 2}).fit(X, y)
+    with pytest.raises(ValueError, match="a head 'linear' to go on from"):
+        quick(warm_start=True).fit(X, y).set_params(head="dft").fit(X, y)
+
+
+def test_features_far_from_0_are_told_apart():
+    X, y = data(200)
+    far = X + 1.7e9  # float32 has steps of 128 there
+    model = quick().fit(far, y)
+    near = X - (X.min(0) + X.max(0)) / 2
+    assert np.array_equal(model.predict_proba(far), quick().fit(near, y).predict_proba(near))
+    assert np.array_equal(
+        model.predict_proba(scipy.sparse.csr_array(far)), model.predict_proba(far)
+    )
+    missing = np.where(np.arange(12) == 3, np.nan, far)
+    assert np.isfinite(quick().fit(missing, y).predict_proba(missing)).all()
+    assert model.offset_.shape == (12,)
+    assert quick().fit(X, y).offset_ is None
+
+
+def test_probabilities_as_features():
+    X, y = data(100)
+    model = quick()
+    assert model.set_output(transform="default") is model
+    assert np.array_equal(model.fit_transform(X, y), model.predict_proba(X))
+    assert model.get_feature_names_out().tolist() == ["0", "1", "2", "3", "4"]
 
 
 def test_a_head_that_can_be_verified():

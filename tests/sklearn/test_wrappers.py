@@ -195,6 +195,8 @@ def test_folds_and_classes_that_do_not_fit():
         DecidedLabels(BAYES, cv=5).fit(X[:3], Y[:3])
     with pytest.raises(ValueError, match="cv"):
         DecidedLabels(BAYES, cv="other").fit(X, Y)
+    with pytest.raises(TypeError, match="neither predict_proba nor decision_function"):
+        CalibratedLabels(MultiOutputClassifier(LinearSVC())).fit(X, Y)
     odd = DummyClassifier().fit(X, Y[:, 0])
     with pytest.raises(ValueError, match="OneVsRestClassifier"):
         CalibratedLabels(FrozenEstimator(odd), cv="prefit").fit(X, Y)

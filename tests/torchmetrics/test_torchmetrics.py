@@ -91,6 +91,14 @@ def test_a_collection_takes_scores_and_the_loss_says_what_they_mean():
         collection(["map@class", "nll"], loss="sigmoid-f1")
 
 
+def test_a_collection_takes_metrics_and_the_settings_of_torchmetrics():
+    made = collection(["nll", metrics.build("ndcg@k", k=3)], loss="bce", prefix="val_")
+    assert sorted(made(torch.randn(4, 5), torch.ones(4, 5))) == ["val_ndcg@3", "val_nll"]
+    assert "NDCG" in repr(made)
+    with pytest.raises(TypeError, match="list of names"):
+        collection("nll", loss="bce")
+
+
 def test_equal_values_at_first_do_not_make_equal_metrics():
     """Collections share the states of metrics that look alike after one batch."""
     made = {n: build(n, k=1) for n in ("precision@k", "ndcg@k", "recall@k", "f1@k")}

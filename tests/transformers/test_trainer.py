@@ -110,6 +110,16 @@ def test_metrics_have_the_values_of_scikit_learn(small, by_batch):
         assert values["eval_precision@2"] == pytest.approx(hits)
 
 
+def test_metrics_have_names_of_their_own(small):
+    compute_metrics = small.lt.compute_metrics
+    both = compute_metrics(metrics.build("ndcg@3"), metrics.build("ndcg@5"))
+    assert sorted(both.named) == ["ndcg@3", "ndcg@5"]
+    with pytest.raises(ValueError, match="two metrics are called 'ece'"):
+        compute_metrics(metrics.build("ece", bins=5), "ece", loss="bce")
+    with pytest.raises(TypeError, match=r"got \['map@class'\]"):
+        compute_metrics(["map@class"])
+
+
 def test_metrics_that_have_no_probabilities_are_refused_before_training(small):
     measured = small.lt.compute_metrics
     with pytest.raises(losses.NoLink, match="Give it as `map`"):

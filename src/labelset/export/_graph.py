@@ -44,7 +44,9 @@ class Graph:
 
     def constant(self, value: Any, dtype: torch.dtype) -> str:
         """The name of a number or an array; equal ones are kept once."""
-        held = value.detach().cpu() if isinstance(value, Tensor) else torch.tensor(value)
+        given = isinstance(value, Tensor)
+        # without its type a number would be rounded to float32 first
+        held = value.detach().cpu() if given else torch.tensor(value, dtype=dtype)
         array = np.ascontiguousarray(held.to(dtype).numpy()).reshape(tuple(held.shape))
         key = str(array.dtype), array.tobytes(), array.shape
         if key not in self.known:

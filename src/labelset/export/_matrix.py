@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -60,9 +61,9 @@ class Product(nn.Module):
 def product_of(head: Head) -> Product:
     """What the head computes, the fixed Fourier matrix of `dft` included."""
     with torch.no_grad():
-        weight, bias = head.matrix()
-        dtype = torch.float64 if weight.dtype == torch.float64 else torch.float32
-        layers = [(weight, bias)]
+        dtype = torch.float64 if head.matrix()[0].dtype == torch.float64 else torch.float32
+        head = copy.deepcopy(head).cpu().double()  # a Fourier matrix is then made in float64
+        layers = [head.matrix()]
         projection: Any = getattr(head, "projection", nn.Identity())
         if isinstance(projection, nn.Linear):
             layers.insert(0, (projection.weight, projection.bias))
@@ -71,15 +72,15 @@ def product_of(head: Head) -> Product:
                 f"cannot export the head {head.name!r}: its projection is a "
                 f"{type(projection).__name__}, not a linear layer"
             )
-        wide = [_wide(*layer) for layer in layers]
-        if len(wide) == 2 and _worth_folding(wide[0][0], wide[1][0]):
-            wide = [_folded(*wide[0], *wide[1])]
-        return Product(*((w.to(dtype), None if b is None else b.to(dtype)) for w, b in wide))
+        if len(layers) == 2 and _worth_folding(layers[0][0], layers[1][0]):
+            layers = [_folded(*layers[0], *layers[1])]
+        return Product(*(_rounded(dtype, *layer) for layer in layers))
 
 
-def _wide(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    held = weight.detach().cpu().double()
-    return held, None if bias is None else bias.detach().cpu().double()
+def _rounded(
+    dtype: torch.dtype, weight: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    return weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype)
 
 
 def _worth_folding(first: Tensor, second: Tensor) -> bool:

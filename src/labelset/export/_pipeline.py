@@ -118,7 +118,8 @@ class _Probabilities(nn.Module):
     def forward(self, v: Tensor) -> Tensor:
         u = self.log_odds(v.clamp(-FAR, FAR)).clamp(-FAR, FAR)
         p: Tensor = self.after(u)
-        return p.clamp(0.0, 1.0)
+        # a table would find something for NaN, too
+        return torch.where(v.isnan(), torch.nan, p.clamp(0.0, 1.0))
 
     def log_odds(self, v: Tensor) -> Tensor:
         """As `telling_log_odds`, its ends having been searched beforehand."""

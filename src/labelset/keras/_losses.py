@@ -39,6 +39,13 @@ class _Carried(KerasLoss):  # type: ignore[misc]
     def _reduced(self) -> str:
         return REDUCTIONS[self.loss.reduction]
 
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        """The loss of a batch, of tensors, arrays or lists (to Keras these are structures)."""
+        return super().__call__(self._tensor(y_true), self._tensor(y_pred), sample_weight)
+
+    def _tensor(self, x: Any) -> Any:
+        return ops.convert_to_tensor(x, dtype=self.dtype)
+
     def get_config(self) -> dict[str, Any]:
         """All that `from_config` needs; a loss outside labelset's catalogue cannot be saved."""
         return {"loss": describe_loss(self.loss), "name": self.name, "dtype": self.dtype}
@@ -73,8 +80,10 @@ class Entries(_Carried):
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """The loss of a batch, each row or entry weighed."""
-        if sample_weight is not None and len(sample_weight.shape) == 1:
-            sample_weight = ops.expand_dims(sample_weight, -1)  # or it would weigh labels
+        if sample_weight is not None:
+            sample_weight = self._tensor(sample_weight)
+            if len(sample_weight.shape) == 1:
+                sample_weight = ops.expand_dims(sample_weight, -1)  # or it would weigh labels
         return super().__call__(y_true, y_pred, sample_weight)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:

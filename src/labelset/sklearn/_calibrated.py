@@ -66,6 +66,12 @@ class CalibratedLabels(Wrapper):
     def _start(self, target: Targets) -> None:
         self.calibrator_ = built_map(self.map, self.map_params)
         self._by_probability = hasattr(self.estimator, "predict_proba")
+        if not self._by_probability and not hasattr(self.estimator, "decision_function"):
+            raise TypeError(
+                f"{type(self.estimator).__name__} has neither predict_proba nor decision_function, "
+                "so that there is nothing to calibrate; for one estimator per label take "
+                "sklearn.multiclass.OneVsRestClassifier, which passes them on"
+            )
 
     def _ask(self, estimator: Any, X: Any) -> Array:
         ask = probabilities if self._by_probability else values

@@ -40,6 +40,7 @@ def carry_on(
     What the data decided then (the scales of features, the shape of the head) stays.
     """
     if before is not None:
+        _refuse_other_head(settings.head, before.head.name)
         shape = {k: v for k, v in before.head.settings.items() if k not in ("features", "labels")}
         settings = replace(settings, head_settings=shape)
     task = Task.of(data, settings, None if before is None else before.encoder, None)
@@ -56,3 +57,11 @@ def carry_on(
     run.model.eval().to("cpu")
     left = (run.model.head, task.encoder, run.settings, run.history, valid)
     return Learnt(*left, optimiser=run.optimiser.state())
+
+
+def _refuse_other_head(asked: str, there: str) -> None:
+    if asked != there:
+        raise ValueError(
+            f"there is a head {there!r} to go on from, and head={asked!r} is asked for; set "
+            "warm_start=False or clone the model to start anew"
+        )

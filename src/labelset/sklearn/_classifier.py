@@ -14,7 +14,9 @@ from labelset.calibrate._start import linked, telling_log_odds
 from labelset.data import Dataset
 from labelset.labels import Labels
 from labelset.sklearn._carry_on import Learnt, carry_on
+from labelset.sklearn._columns import LabelColumns
 from labelset.sklearn._configured import map_and_rule, settings_of
+from labelset.sklearn._offset import offset_of, without
 from labelset.sklearn._params import NamedParts
 from labelset.sklearn._random import seed_of
 from labelset.sklearn._rows import checked_weight, rows_to_learn_from
@@ -25,7 +27,12 @@ from labelset.train import Settings, train
 __all__ = ["MultiLabelClassifier"]
 
 
-class MultiLabelClassifier(NamedParts, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MultiLabelClassifier(
+    NamedParts,
+    ClassifierMixin,  # type: ignore[misc]
+    LabelColumns,
+    BaseEstimator,  # type: ignore[misc]
+):
     """One linear (or other) head over given features, trained with any of labelset's losses.
 
     y is a (rows, labels) matrix of 0 and 1, dense or sparse; NaN is unknown, numbers between are
@@ -54,6 +61,8 @@ class MultiLabelClassifier(NamedParts, ClassifierMixin, BaseEstimator):  # type:
     ----------
     classes_ : the labels: columns' names where y had such, else numbers; of a 1-D y its classes.
     head_, encoder_, history_, n_iter_ : what was learnt, and how that went.
+    offset_ : what is subtracted from dense features first, (features,), where some lie so far from
+        0 that float32 could not tell them apart; else None.
     calibrator_, rule_ : the map and the rule in use.
 
     >>> from sklearn.datasets import make_multilabel_classification
@@ -130,8 +139,8 @@ class MultiLabelClassifier(NamedParts, ClassifierMixin, BaseEstimator):  # type:
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go once through more rows. `classes`: all classes of a 1-D y, in the first call.
 
-        Nothing is held out, so that the map and the rule must have nothing to fit. Features keep
-        the scales of the first call.
+        Nothing is held out, so that the map and the rule must have nothing to fit; those that
+        `fit` has fitted stay. Features keep the scales of the first call.
         """
         before = self._before() if hasattr(self, "head_") else None
         X = self._checked(X, reset=before is None)
@@ -160,9 +169,10 @@ class MultiLabelClassifier(NamedParts, ClassifierMixin, BaseEstimator):  # type:
         return labels, None if (weight == weight[0]).all() and weight[0] % 1 else weight
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        return validate_data(
-            self, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=reset
-        )
+        X = validate_data(self, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=reset)
+        if reset:
+            self.offset_ = offset_of(X)
+        return without(X, self.offset_)
 
     def _held_out(self) -> float:
         if not (self.calibrator_.needs_fit or self.rule_.needs_fit or self.patience):
@@ -229,6 +239,10 @@ class MultiLabelClassifier(NamedParts, ClassifierMixin, BaseEstimator):  # type:
                 return target.most_likely(p - 0.5)
             return target.most_likely(self._log_odds(v))
         return target.sets(self.rule_(self.calibrator_(v)))
+
+    def transform(self, X: Any) -> Array:
+        """The probabilities, as features for what comes next."""
+        return self.predict_proba(X)
 
     def _scores(self, X: Any) -> Tensor:
         check_is_fitted(self, "head_")

@@ -32,8 +32,9 @@ def map_and_rule(model: Any, target: Targets) -> tuple[ProbMap, Rule]:
     if name is None or (isinstance(name, str) and name == "auto"):
         name = "link" if name is None or linked(loss) else "platt"
     rule = "fixed" if model.decide is None else model.decide
-    settings = {"loss": loss} | (model.calibrate_params or {})
-    probabilities = built_map(name, settings)
+    settings = model.calibrate_params or {}
+    named = isinstance(name, str)
+    probabilities = built_map(name, {"loss": loss} | settings if named else settings)
     if probabilities.loss is None:  # a map that was given, and cannot know
         probabilities.loss = loss
     return probabilities, built_rule(rule, model.decide_params)

@@ -20,6 +20,7 @@ def built_map(given: Any, settings: Mapping[str, Any] | None = None) -> ProbMap:
     Platt(loss=None, per='pool', strength=10.0)
     """
     if isinstance(given, ProbMap):
+        _refuse_settings("map", settings)
         return copy.deepcopy(given)
     return calibrate.build(given, **(settings or {}))
 
@@ -31,5 +32,15 @@ def built_rule(given: Any, settings: Mapping[str, Any] | None = None) -> Rule:
     TopK(k=2)
     """
     if isinstance(given, Rule):
+        _refuse_settings("rule", settings)
         return copy.deepcopy(given)
     return decide.build(given, **(settings or {}))
+
+
+def _refuse_settings(what: str, settings: Mapping[str, Any] | None) -> None:
+    """Or a search over them would try the same thing again and again."""
+    if settings:
+        raise TypeError(
+            f"settings ({', '.join(settings)}) go with the name of a {what}, and a {what} that is "
+            "built was given; set them when building it, or give its name"
+        )

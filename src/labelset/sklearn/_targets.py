@@ -18,6 +18,12 @@ __all__ = ["Array", "Targets"]
 
 Array = np.ndarray[Any, Any]
 
+SETS = (list, tuple, set, frozenset)
+BINARIZE = (
+    "give 0, 1 and NaN (unknown), or turn label sets into such a matrix with "
+    "sklearn.preprocessing.MultiLabelBinarizer"
+)
+
 
 @dataclass(frozen=True)
 class Targets:
@@ -135,16 +141,13 @@ class Targets:
 
 def _array(y: Any) -> Array:
     """1-D, or 2-D with more than one column, as scikit-learn reads them."""
-    array = np.asarray(y)
+    array = _of_numbers_or_names(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = column_or_1d(array, warn=True)
     if array.ndim == 2 and array.dtype.kind == "O":
         array = array.astype(float)
     if array.ndim == 2 and array.dtype.kind not in "biuf":
-        raise ValueError(
-            f"Unknown label type: a matrix of {array.dtype}; give 0, 1 and NaN (unknown), or "
-            "turn label sets into such a matrix with sklearn.preprocessing.MultiLabelBinarizer"
-        )
+        raise ValueError(f"Unknown label type: a matrix of {array.dtype}; {BINARIZE}")
     if array.ndim not in (1, 2):
         raise ValueError(f"y must be 1-D or 2-D (rows, labels), got shape {array.shape}")
     if array.ndim == 2 and not bool(((array >= 0) & (array <= 1) | np.isnan(array)).all()):
@@ -152,6 +155,17 @@ def _array(y: Any) -> Array:
             "Unknown label type: a matrix of other numbers than 0 to 1; a label is on (1), off "
             "(0), in between, or unknown (NaN)"
         )
+    return array
+
+
+def _of_numbers_or_names(y: Any) -> Array:
+    """An array; label sets written as lists or sets, one per row, make none."""
+    try:
+        array = np.asarray(y)
+    except ValueError:  # lists of different lengths
+        array = None
+    if array is None or (array.ndim == 1 and isinstance(next(iter(array), None), SETS)):
+        raise ValueError(f"Unknown label type: a list or set of labels per row; {BINARIZE}")
     return array
 
 

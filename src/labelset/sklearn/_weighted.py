@@ -67,8 +67,8 @@ class RowWeighted(Loss):
             if not _by_row(part):
                 raise ValueError(
                     f"{type(part).__name__} compares rows with one another, so that a row has no "
-                    "loss of its own to be weighted; give whole numbers as sample_weight, which "
-                    "repeat rows, or take another loss"
+                    "loss of its own to be weighted; give whole numbers as sample_weight (up to "
+                    "20 on average), which repeat rows, or take another loss"
                 )
 
     def __call__(self, logits: Tensor, labels: Any) -> Tensor:

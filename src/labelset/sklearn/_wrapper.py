@@ -9,12 +9,13 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from torch import Tensor
 
+from labelset.sklearn._columns import LabelColumns
 from labelset.sklearn._cross_fit import cross_fitted
 from labelset.sklearn._params import NamedParts
 from labelset.sklearn._random import seed_of
@@ -28,7 +29,7 @@ class Wrapper(
     NamedParts,
     MetaEstimatorMixin,  # type: ignore[misc]
     ClassifierMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
+    LabelColumns,
     BaseEstimator,  # type: ignore[misc]
 ):
     """Asks the estimator about rows it was not fitted to, and learns from the answers.
@@ -108,11 +109,6 @@ class Wrapper(
         """(rows, labels) float64 of the fitted estimator."""
         check_is_fitted(self)
         return self._ask(self.estimator_, X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """The names of the labels, which are the columns of `transform`."""
-        check_is_fitted(self)
-        return self._targets.columns()
 
     # ---- scikit-learn's conventions -------------------------------------------------------------
 

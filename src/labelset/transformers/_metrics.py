@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labelset import metrics
 from labelset.meaning import Meaning
 from labelset.metrics import Metric
 from labelset.transformers._labels import unknown_as_nan
@@ -30,13 +29,8 @@ def compute_metrics(
     >>> compute_metrics("map@class", "f1-micro", loss="bce")(given)
     {'map@class': 1.0, 'f1-micro': 1.0}
     """
-    if not names:
-        raise ValueError("name at least one metric, such as 'map@class'")
-    made = {_called(m): metrics.build(m) if isinstance(m, str) else m for m in names}
     meaning = Meaning.of(loss, map, rule)
-    for metric in made.values():
-        meaning.refuse(metric)
-    return TrainerMetrics(made, meaning)
+    return TrainerMetrics(meaning.metrics(names), meaning)
 
 
 class TrainerMetrics:
@@ -73,7 +67,3 @@ def _value(name: str, stream: Any) -> float:
         return float(stream.compute())
     except ValueError as error:
         raise ValueError(f"{name} over the evaluation data is {error}") from None
-
-
-def _called(metric: str | Metric) -> str:
-    return metric if isinstance(metric, str) else metrics.catalog.name_of(type(metric))
