@@ -44,9 +44,10 @@ def write_page(results: Results, page: Path) -> list[Path]:
 
 def _body(results: Results, figures: dict[str, str]) -> list[str]:
     about, lines = results.about, list[str]()
+    ended = f", {about['left']:,} more being left for want of time" if about["left"] else ""
     lines += [
-        f"The {about['budget']} version: {about['cells']:,} trainings in {about['seconds']:,.0f} "
-        f"seconds, {about['jobs']} at a time, on {about['device']} ({about['machine']}, Python "
+        f"The {about['budget']} version: {about['cells']:,} trainings{ended}, in "
+        f"{about['seconds']:,.0f} seconds, {about['jobs']} at a time, on {about['device']} ({about['machine']}, Python "
         f"{about['python']}, torch {about['torch']}, labelset {about['labelset']}).",
         "",
         "| claim | verdict | reproduced | not reproduced | inconclusive |",

@@ -78,7 +78,7 @@ def study(
         finally:
             store.close()
             spent = time.perf_counter() - began
-            write_about(out / "about.json", budget, jobs, device, spent, work.did)
+            write_about(out / "about.json", budget, jobs, device, spent, work.did, work.left)
         store.write_results([(cell, claims[cell.table]) for cell in (*trials, *last)])
         _write(out / "comparisons.csv", comparisons(tables, last, store))
     return read_results(out, tables)
@@ -95,14 +95,16 @@ class _Work:
     began: float
     tell: Tell | None
     did: int = 0
+    left: int = 0
 
     def do(self, cells: list[Cell], claims: dict[str, int]) -> None:
         """Those that are not done; what failed in an earlier sitting is tried once more."""
         left = [cell for cell in cells if self.store.is_left(cell)]
         done = len(cells) - len(left)
+        self.left += len(left)
         for cell, what in do_cells(left, self.workshop, self.jobs, self._goes_on):
             self.store.add(cell, what, claims[cell.table])
-            self.did, done = self.did + 1, done + 1
+            self.did, self.left, done = self.did + 1, self.left - 1, done + 1
             if self.tell is not None:
                 self.tell(cell, what, done, len(cells))
 
