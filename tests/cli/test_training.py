@@ -207,6 +207,31 @@ def test_tune_goes_on_where_it_stopped(table, tmp_path, capsys):
     assert Run.open(tmp_path / "best").rule is not None
 
 
+def test_tune_says_what_is_wrong_with_its_files(table, tmp_path, capsys):
+    pytest.importorskip("optuna")
+    command = ["tune", str(table), "--loss", "focal", "--epochs", "1", "--trials", "1", "--quiet"]
+    assert main([*command, "--out", str(tmp_path)]) == 0
+    (tmp_path / "tune.json").write_bytes(b"\xff")
+    assert main([*command, "--out", str(tmp_path)]) == 2
+    assert "tune.json: is damaged; delete it, and the search goes on" in capsys.readouterr().err
+    (tmp_path / "tune.json").unlink()
+    assert main([*command, "--out", str(tmp_path)]) == 0
+    study = tmp_path / "study.db"
+    study.write_bytes(b"no database" + study.read_bytes()[11:])
+    before = study.read_bytes()
+    for more, words in (
+        ([], "study.db: the trials cannot be read or written (file is not a database)"),
+        (["--storage", "nowhere"], "storage must be like sqlite:///trials.db, got 'nowhere'"),
+        (["--storage", "sqlite://", "--lr", "1e38"], "none of 1 trials came to a value"),
+    ):
+        capsys.readouterr()
+        assert main([*command, "--out", str(tmp_path), *more]) == 2
+        said = capsys.readouterr().err
+        assert words in said
+        assert said.count("\n") == 1
+    assert study.read_bytes() == before
+
+
 def test_inspect_says_what_was_understood(table, capsys):
     assert main(["data", "inspect", str(table)]) == 0
     assert "300" in capsys.readouterr().out

@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import distributed
 
-from labelset.distributed import global_batch
+from labelset.distributed import RankLost, global_batch
+from labelset.distributed._lost import in_words
 
 PATIENCE = 3.0  # seconds that ranks wait for each other
 
@@ -79,6 +80,32 @@ def test_torchrun_ends_the_others(tmp_path):
     assert job.returncode != 0
     assert "Signal 9 (SIGKILL) received" in said
     assert not any(os.path.exists(f"/proc/{pid}") for pid in both)
+
+
+def meet_one_who_dies(folder, rank):
+    where = {"init_method": f"file://{folder}/meet", "world_size": 2, "rank": rank}
+    distributed.init_process_group("gloo", timeout=timedelta(seconds=60), **where)
+    distributed.barrier()
+    if rank == 1:
+        os._exit(9)
+    try:
+        distributed.barrier()
+    except RuntimeError as error:
+        (Path(folder) / "said").write_text(f"{type(error).__name__} {in_words(error)}")
+    os._exit(0)
+
+
+def test_other_calls_of_torch_are_put_in_words_too(tmp_path):
+    start = multiprocessing.get_context("fork").Process
+    both = [start(target=meet_one_who_dies, args=(tmp_path, rank)) for rank in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join(60)
+    said = (tmp_path / "said").read_text()
+    assert said.startswith("RuntimeError rank 0 waits for the others in vain")
+    for other in (ValueError("gloo/transport"), RuntimeError("sizes differ"), RankLost("gone")):
+        assert in_words(other) is other
 
 
 if __name__ == "__main__":

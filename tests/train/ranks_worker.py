@@ -19,6 +19,7 @@ from torch import distributed, nn
 from labelset import train as tr
 from labelset.data import Dataset
 from labelset.train._ranks import Ranks
+from labelset.train._state_file import read_state
 
 warnings.simplefilter("error")
 ROWS = 301  # so that ranks have unequal shares
@@ -134,6 +135,18 @@ def dropout_differs():
     return apart(one, alone_on_first(dataset(), SETTINGS, net))
 
 
+def diverged():
+    """Weights that a step makes infinite stop all ranks alike, also where the first one saves."""
+    folder = Path(Ranks.running().once(tempfile.mkdtemp))
+    settings = replace(SETTINGS, loss="bce", lr=1e38, weight_decay=0.1)
+    for how in ("ddp", "fsdp"):
+        encoder = network() if how == "fsdp" else None
+        with pytest.raises(tr.Diverged, match=r"weights became infinite .* in epoch 1"):
+            tr.train(dataset(), settings, folder, encoder=encoder, save_seconds=0, parallel=how)
+    held = [read_state(path)["state"]["model"] for path in folder.glob("checkpoint*")]
+    return all(bool(t.isfinite().all()) for weights in held for t in weights.values())
+
+
 def refused():
     from labelset.losses import Loss
 
@@ -166,6 +179,7 @@ CHECKS = {
     "resumed": lambda: resumed("ddp"),
     "resumed fsdp": lambda: resumed("fsdp", network()),
     "dropout": dropout_differs,
+    "diverged": diverged,
     "refused": refused,
 }
 

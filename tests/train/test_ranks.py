@@ -30,7 +30,7 @@ def two(tmp_path_factory):
 def test_two_ranks_find_what_one_process_finds(two):
     assert len(two) == 2
     for found in two:
-        apart = {name: far for name, far in found.items() if name not in ("dropout", "refused")}
+        apart = {name: far for name, far in found.items() if far is not True and name != "dropout"}
         assert len(apart) == 17
         assert max(apart.values()) < 1e-5, apart
 
@@ -39,8 +39,9 @@ def test_ranks_draw_random_numbers_of_their_own(two):
     assert all(found["dropout"] > 1e-3 for found in two)  # so it is not that of one process
 
 
-def test_what_ranks_cannot_do_is_refused(two):
-    assert all(found["refused"] for found in two)
+@pytest.mark.parametrize("check", ["refused", "diverged"])
+def test_ranks_fail_together(two, check):
+    assert all(found[check] for found in two)
 
 
 def test_four_ranks_find_the_same(tmp_path):

@@ -186,6 +186,13 @@ def test_damage_to_what_is_done(file, undisturbed, tmp_path):
     assert status == 2
     assert "plan.json: is damaged: start anew with --force" in said
     assert contents(out) == before
+    (out / "plan.json").unlink()  # then nobody knows of which data these models are
+    before = contents(out)
+    for how in ("--resume", "--force", "--quiet"):
+        status, said = Child(train_command(file, out, how)).ended()
+        assert status == 2
+        assert "plan.json: is missing" in said
+        assert contents(out) == before
 
 
 def test_a_damaged_model_is_not_used(undisturbed, tmp_path):
@@ -288,6 +295,15 @@ def test_a_full_file_system(file, undisturbed, tmp_path, small):
     subprocess.run(["mount", "-o", "remount,size=4m", str(small)], check=True)
     assert main(command) == 0
     same_results(out, undisturbed)
+
+
+def test_results_on_a_full_file_system(undisturbed, small):
+    (small / "ballast").write_bytes(bytes(1024 * 64))
+    for command in (["verify", str(undisturbed), "--quiet"], ["predict", str(undisturbed), "test"]):
+        status, said = Child([*command, "--out", str(small / "found")]).ended()
+        assert status == 2
+        assert f"cannot write {small / 'found'}: No space left on device" in said
+        assert [path.name for path in small.iterdir()] == ["ballast"]
 
 
 # ---- a candidate that fails ------------------------------------------------------------------

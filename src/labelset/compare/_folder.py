@@ -40,6 +40,11 @@ def begin(folder: Path, plan: Plan, dataset: Dataset, resume: bool) -> None:
             log.warning("%s: is damaged or missing; it is written again", shown)
             _keep_test_rows(shown, dataset.part("test"))
         return
+    if (folder / "work").exists():  # models, perhaps of other data, that would pass as done
+        raise ValueError(
+            f"{path}: is missing, so that what {folder} holds is not known: delete the folder, or "
+            "choose another"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     _keep_test_rows(shown, dataset.part("test"))
     about |= {"source": str(dataset.card.get("source", "data")), "versions": versions()}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from labelset._atomic import write_bytes
 from labelset.labels import Labels
 from labelset.proofs import _exact
 from labelset.proofs._problem import Problem
@@ -72,16 +72,7 @@ def _set(result: Verification, at: int, proofs: bool) -> dict[str, Any]:
 
 def save(result: Verification, path: str | Path) -> None:
     """Write all verdicts with their proofs; the file appears whole or not at all."""
-    text = json.dumps(as_json(result), indent=1)
-    part = Path(f"{path}.part")
-    try:
-        with part.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_bytes(Path(path), json.dumps(as_json(result), indent=1).encode())
 
 
 def _vector(x: Any) -> Any:

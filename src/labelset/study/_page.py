@@ -47,8 +47,8 @@ def _body(results: Results, figures: dict[str, str]) -> list[str]:
     ended = f", {about['left']:,} more being left for want of time" if about["left"] else ""
     lines += [
         f"The {about['budget']} version: {about['cells']:,} trainings{ended}, in "
-        f"{about['seconds']:,.0f} seconds, {about['jobs']} at a time, on {about['device']} ({about['machine']}, Python "
-        f"{about['python']}, torch {about['torch']}, labelset {about['labelset']}).",
+        f"{about['seconds']:,.0f} seconds, {about['jobs']} at a time, on {about['device']} "
+        f"({about['machine']}, Python {about['python']}, torch {about['torch']}, labelset {about['labelset']}).",
         "",
         "| claim | verdict | reproduced | not reproduced | inconclusive |",
         "|---|---|---|---|---|",

@@ -103,9 +103,14 @@ def _trained(run: Training, file: Checkpoint | None, news: _News) -> str:
 
 
 def _save(run: Training, file: Checkpoint, now: bool = False) -> None:
-    """A checkpoint where one is due, by the first rank; weights that are cut, all must give."""
+    """A checkpoint where one is due, by the first rank; weights that are cut, all must give.
+
+    The first of several ranks may not stop for weights that are no numbers while the others go on:
+    it saves nothing, and all of them find out by the next loss, or at the end of the epoch.
+    """
     if not run.parallel.sharded:
-        if run.ranks.first and (now or file.due()):
+        due = run.ranks.first and (now or file.due())
+        if due and (run.ranks.size == 1 or run.finite()):
             file.save(run.steps_done, run.state)
     elif now or run.ranks.once(file.due):
         state = run.state()

@@ -92,6 +92,8 @@ class Training:
         if not math.isfinite(loss):
             self._diverged(f"the loss became {loss:g}", number)
         value = self._judged(number)
+        if not self.finite():  # here, where all ranks look
+            self._lost(math.nan)
         self._within, took = None, self.ranks.once(lambda: time.perf_counter() - began)
         self.seconds += took
         about = {"epoch": number, "loss": loss, "valid": value, "seconds": took, "lr": rate}
@@ -186,14 +188,14 @@ class Training:
 
     # ---- what has gone wrong --------------------------------------------------------------------
 
-    def _finite(self) -> bool:
+    def finite(self) -> bool:
         """Whether all weights are numbers."""
         held = [*self.model.state_dict().values(), *self.weights().values()]
         return all(bool(t.isfinite().all()) for t in held if t.is_floating_point())
 
     def _lost(self, value: float) -> None:
         """Stop before a step down a loss that is no number; the weights tell where that began."""
-        if self._finite():
+        if self.finite():
             what, steps = f"the loss became {value:g}", self.steps_done + 1
         else:
             what, steps = "the weights became infinite or NaN by their gradient", self.steps_done
@@ -217,7 +219,7 @@ class Training:
 
     def state(self) -> dict[str, Any]:
         """All that the coming steps depend on; the learning rate follows from the step."""
-        if not self._finite():
+        if not self.finite():
             self._lost(math.nan)
         average, within = self.average, self._within
         held = {

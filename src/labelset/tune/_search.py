@@ -19,7 +19,7 @@ from labelset.data import Dataset, ensure_split
 from labelset.metrics import build as build_metric
 from labelset.train import Diverged, Progress, Settings, Trained, train
 from labelset.train._ranks import Ranks
-from labelset.tune._study import ended, open_study, search
+from labelset.tune._study import best, ended, in_reach, open_study, search
 
 __all__ = ["Tuned", "space", "tune"]
 
@@ -83,7 +83,6 @@ def tune(
     _same_search(folder / FOUND, name)
     higher = build_metric(optimise).higher_is_better
     storage = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
-    study = open_study(optuna, storage, name, higher)
 
     def objective(trial: Any) -> float:
         settings = _settings(trial, loss, shared, seed)
@@ -93,8 +92,10 @@ def tune(
             raise optuna.TrialPruned from None
         return _value(_run(dataset, got), optimise)
 
-    search(optuna, study, objective, trials, seed, progress)
-    settings = _settings(study.best_trial, loss, shared, seed)
+    with in_reach(optuna, storage):
+        study = open_study(optuna, storage, name, higher)
+        search(optuna, study, objective, trials, seed, progress)
+        settings = _settings(best(study), loss, shared, seed)
     run = finished(_run(dataset, train(dataset, settings, parallel="alone")), optimise)
     run.parts["train"] = Part(dataset.part("train").labels)
     rate, done = {"lr": settings.lr}, len(ended(study))
@@ -112,7 +113,13 @@ def _write(found: Tuned, folder: Path, about: dict[str, Any]) -> None:
 
 def _same_search(path: Path, name: str) -> None:
     """A folder holds one search: another loss, metric or data set needs another."""
-    if path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("study") != name:
+    if not path.is_file():
+        return
+    try:
+        same = json.loads(path.read_text(encoding="utf-8"))["study"] == name
+    except (ValueError, LookupError, TypeError):
+        raise ValueError(f"{path}: is damaged; delete it, and the search goes on") from None
+    if not same:
         raise ValueError(f"{path.parent}: holds another search; choose another folder")
 
 

@@ -6,14 +6,15 @@ import os
 import socket
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
 from labelset.train._random import mixed
 from labelset.train._ranks import Ranks
 
-__all__ = ["ended", "open_study", "search"]
+__all__ = ["best", "ended", "in_reach", "open_study", "search"]
 
 Progress = Callable[[int, float | None], None]
 BY = "process"
@@ -21,10 +22,36 @@ BY = "process"
 NEW, OLD = timedelta(minutes=1), timedelta(days=1)
 """A trial that does not say yet is new; one on another machine counts as running for so long."""
 ATTEMPTS = 8
+HOPELESS = ("disk is full", "not a database", "malformed", "unable to open", "readonly")
+"""What SQLite says where waiting does not help."""
 
 
 class _Enough(Exception):
     """Others were quicker: as many trials as are wanted are done or under way."""
+
+
+@contextmanager
+def in_reach(optuna: Any, storage: str) -> Iterator[None]:
+    """A full disk, a damaged file or a database that is not there: an error in words."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+    try:
+        where = make_url(storage).render_as_string(hide_password=True)
+    except ArgumentError:
+        raise ValueError(f"storage must be like sqlite:///trials.db, got {storage!r}") from None
+    try:
+        yield
+    except (optuna.exceptions.StorageInternalError, SQLAlchemyError) as error:
+        raise RuntimeError(
+            f"{where}: the trials cannot be read or written ({_cause(error)}); see that it is "
+            "there, whole, and has room, or choose another --storage or folder"
+        ) from None
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What the database itself said."""
+    return error if error.__cause__ is None else _cause(error.__cause__)
 
 
 def open_study(optuna: Any, storage: str, name: str, higher: bool) -> Any:
@@ -55,7 +82,9 @@ def _patiently(optuna: Any, work: Callable[[], Any]) -> Any:
     for attempt in range(ATTEMPTS):
         try:
             return work()
-        except (optuna.exceptions.StorageInternalError, SQLAlchemyError):
+        except (optuna.exceptions.StorageInternalError, SQLAlchemyError) as error:
+            if any(words in str(_cause(error)) for words in HOPELESS):
+                raise
             time.sleep(0.1 * 2**attempt * (1 + os.getpid() % 7 / 7))  # not all at once again
     return work()
 
@@ -99,6 +128,16 @@ def ended(study: Any) -> list[Any]:
     """The trials that came to an end, pruned or not."""
     every = study.get_trials(deepcopy=False)
     return [t for t in every if t.state.name in ("COMPLETE", "PRUNED")]
+
+
+def best(study: Any) -> Any:
+    """The best trial; an error where none came to a value."""
+    if not any(t.state.name == "COMPLETE" for t in ended(study)):
+        raise ValueError(
+            f"none of {len(ended(study))} trials came to a value: training diverged in all of "
+            "them; try a lower learning rate, or more trials"
+        )
+    return study.best_trial
 
 
 def _taken(study: Any, before: int | None = None) -> int:
