@@ -48,7 +48,8 @@ def _body(results: Results, figures: dict[str, str]) -> list[str]:
     lines += [
         f"The {about['budget']} version: {about['cells']:,} trainings{ended}, in "
         f"{about['seconds']:,.0f} seconds, {about['jobs']} at a time, on {about['device']} "
-        f"({about['machine']}, Python {about['python']}, torch {about['torch']}, labelset {about['labelset']}).",
+        f"({about['machine']}, Python {about['python']}, torch {about['torch']}, "
+        f"labelset {about['labelset']}).",
         "",
         "| claim | verdict | reproduced | not reproduced | inconclusive |",
         "|---|---|---|---|---|",
