@@ -8,9 +8,9 @@ from pathlib import Path
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
 
-import hypothesis  # noqa: E402
-import pytest  # noqa: E402
-import torch  # noqa: E402
+import hypothesis
+import pytest
+import torch
 
 KERNELS = {Path(__file__).parent / folder for folder in ("kernels", "linear")}
 
