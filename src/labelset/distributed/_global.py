@@ -12,8 +12,8 @@ from torch import Tensor
 from labelset import check
 from labelset.distributed._parts import Part, parts
 from labelset.distributed._ranks import Grid, ranks, steeper
-from labelset.losses._base import Loss, Terms, as_loss
-from labelset.losses._target import Target
+from labelset.losses._base import as_loss
+from labelset.losses._elsewhere import Elsewhere
 
 __all__ = ["GlobalBatch", "Spread", "global_batch"]
 
@@ -44,36 +44,11 @@ def global_batch(loss: Any, group: Any = None, ddp: bool = False) -> GlobalBatch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Spread(Loss):
-    """A loss that is computed by several ranks; what it means is what the loss `of` means."""
+class Spread(Elsewhere):
+    """A loss that is computed by several ranks."""
 
-    of: Loss
     group: Any = None
     ddp: bool = False
-
-    def terms(self, logits: Tensor, labels: Target) -> Terms:
-        raise TypeError("a loss over ranks has no terms of its own; ask its `of`")
-
-    def link_missing(self) -> str | None:
-        return self.of.link_missing()
-
-    def log_odds(self, v: Tensor) -> Tensor:
-        return self.of.log_odds(v)
-
-    def meaning(self) -> Loss:
-        return self.of.meaning()
-
-    @property
-    def saturates(self) -> bool:
-        return self.of.saturates
-
-    @property
-    def forgives(self) -> bool:
-        return self.of.forgives
-
-    @property
-    def detached(self) -> bool:
-        return self.of.detached
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

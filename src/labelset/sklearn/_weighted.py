@@ -11,11 +11,10 @@ from torch import Tensor
 from labelset import _csr, check
 from labelset.labels import Labels
 from labelset.losses import Loss
-from labelset.losses._base import Terms
 from labelset.losses._confusion import ConfusionLoss
+from labelset.losses._elsewhere import Elsewhere
 from labelset.losses._separable import Separable
 from labelset.losses._sum import Sum
-from labelset.losses._target import Target
 from labelset.losses._ways import WayLoss
 from labelset.losses.lpr import LPR
 from labelset.losses.spa_lpr import SPAPairs
@@ -48,7 +47,7 @@ class WeightedLabels(Labels):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RowWeighted(Loss):
+class RowWeighted(Elsewhere):
     """sum_i w_i (loss of row i) / (what the mean is over), for `WeightedLabels` with weights w.
 
     Only a loss that is a sum over rows has this; others compare rows with one another.
@@ -58,8 +57,6 @@ class RowWeighted(Loss):
     >>> RowWeighted(of=build("mse"))(torch.tensor([[0.0], [9.0]]), y)
     tensor(0.8123)
     """
-
-    of: Loss
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,18 +74,6 @@ class RowWeighted(Loss):
         v, weights = check.logits(logits), labels.weights
         parts = [f * _weighted(part, v, labels, weights.to(v.dtype)) for f, part in _added(self.of)]
         return torch.stack(parts).sum(0)
-
-    def terms(self, logits: Tensor, labels: Target) -> Terms:
-        raise TypeError("a loss over weighted rows has no terms of its own; ask its `of`")
-
-    def link_missing(self) -> str | None:
-        return self.of.link_missing()
-
-    def log_odds(self, v: Tensor) -> Tensor:
-        return self.of.log_odds(v)
-
-    def meaning(self) -> Loss:
-        return self.of.meaning()
 
 
 def _added(loss: Loss) -> list[tuple[float, Loss]]:
