@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from labelset.kernels._confusion_tiles import SUMS, confusion_tiles
-from labelset.kernels._launch import Launch
+from labelset.kernels._launch import Launch, Ready
 from labelset.kernels._tile import label_arrays, label_kind
 from labelset.labels import Labels
 
@@ -54,6 +54,7 @@ class Layout:
         return rows % (self.height * down) == 0 and n % (self.width * along) == 0
 
 
+@lru_cache(maxsize=256)
 def layout(rows: int, n: int, axis: int, tile: int, unroll: int) -> Layout:
     """Blocks of columns gone down (axis 0), or of rows gone along (axis 1)."""
     width = WIDEST if axis == 0 else min(tile, max(NARROWEST, 1 << (n - 1).bit_length()))
@@ -81,76 +82,115 @@ def value_and_gradient(
     `functions` are the decision yes, no of a score, their slopes, and the loss of the four sums
     with its slopes. The mean is taken over all groups, as if something were known of each.
     """
-    micro = average == "micro"
-    job = _Job(opposite, columns, scores.contiguous(), labels, average, mean)
-    if job.at.chunks == 1 and not micro:
-        job.launch("whole", functions, job.value)
-    else:
-        job.launch("count", functions, job.partial)
-        job.launch("apply", functions, job.partial.sum(1))
-    if micro:
-        return job.value[0], job.gradient, None
-    known = job.known.sum() if job.weight == "known" else None
-    return job.value.sum(), job.gradient, known
+    scores = scores.contiguous()
+    (kind, soft), (rows, n) = label_kind(labels), scores.shape
+    width = _layout_of(rows, n, average, kind).width
+    read = (scores, *label_arrays(labels, width), *(*columns, scores, scores)[:2])
+    types = tuple(t.dtype for t in read)
+    strides = tuple(int(t.numel() > 1) for t in columns)
+    job = _Job(functions, opposite, strides, rows, n, kind, soft, types, average, mean)
+    total = _total(labels, mean, scores.device) if average == "weighted" else None
+    return _plan(job).run(read, total)
 
 
+class _Plan(NamedTuple):
+    """The kernels of a job: one for all of it, or one that counts and one that goes on."""
+
+    counting: Ready | None
+    rest: Ready
+    partial: tuple[int, int, int]
+    blocks: int
+    micro: bool
+    asks_known: bool
+
+    def run(
+        self, read: tuple[Tensor, ...], total: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The loss, its gradient, and how many groups are known."""
+        device = read[0].device
+        gradient, value = torch.empty_like(read[0]), torch.empty(self.blocks, device=device)
+        known = torch.empty_like(value) if self.asks_known else value
+        results = value, known, value if total is None else total
+        sums = value
+        if self.counting is not None:
+            partial = torch.empty(self.partial, device=device)
+            self.counting(*read, gradient, partial, *results)
+            sums = partial.sum(1)
+        self.rest(*read, gradient, sums, *results)
+        if self.micro:
+            return value[0], gradient, None
+        return value.sum(), gradient, known.sum() if self.asks_known else None
+
+
+@lru_cache(maxsize=256)
+def _plan(job: _Job) -> _Plan:
+    """Made once for all matrices of one shape and type."""
+    at = job.at
+    whole = at.chunks == 1 and not job.micro
+    parts = at.chunks * (at.blocks if job.micro else 1)
+    return _Plan(
+        None if whole else job.ready("count"),
+        job.ready("whole" if whole else "apply"),
+        (SUMS, parts, job.groups),
+        at.blocks,
+        job.micro,
+        job.weight == "known",
+    )
+
+
+@dataclass(frozen=True)
 class _Job:
-    """One loss over one matrix: what its launches share."""
+    """One loss over a matrix: all that does not depend on what lies in it."""
 
-    def __init__(
-        self,
-        opposite: bool,
-        columns: list[Tensor],
-        scores: Tensor,
-        labels: Tensor | Labels,
-        average: str,
-        mean: bool,
-    ) -> None:
-        self.scores, (self.rows, self.n) = scores, scores.shape
-        (self.kind, self.soft), self.micro = label_kind(labels), average == "micro"
-        self.weight = "on" if average == "weighted" else ("known" if self.soft else "one")
-        self.opposite, self.columns, self.mean = opposite, columns, mean
-        self.groups = 1 if self.micro else (self.rows if average == "samples" else self.n)
-        tile = (STORED_TILE, 1) if self.kind == "stored" else (TILE, UNROLL)
-        self.at = at = layout(self.rows, self.n, int(average == "samples"), *tile)
-        self.arrays = label_arrays(labels, at.width)
-        self.gradient, self.value = torch.empty_like(scores), self.new(at.blocks)
-        self.known = self.new(at.blocks) if self.weight == "known" else self.value
-        self.total = self.value
-        if self.weight == "on":
-            self.total = _total(labels, mean, scores.device)
+    functions: tuple[Any, Any, Any]
+    opposite: bool
+    strides: tuple[int, ...]
+    rows: int
+    n: int
+    kind: str
+    soft: bool
+    types: tuple[torch.dtype, ...]
+    average: str
+    mean: bool
 
-    def new(self, *shape: int) -> Tensor:
-        return self.scores.new_empty(shape, dtype=torch.float32)
-
-    @cached_property
-    def partial(self) -> Tensor:
-        """The sums that each part of a group comes to."""
-        parts = self.at.chunks * (self.at.blocks if self.micro else 1)
-        return self.new(SUMS, parts, self.groups)
-
-    def launch(self, phase: str, functions: tuple[Any, Any, Any], partial: Tensor) -> None:
-        at, columns = self.at, self.columns
-        first, second = (*columns, self.scores, self.scores)[:2]
-        read = (self.scores, *self.arrays, first, second)
-        strides = *(int(t.numel() > 1) for t in columns), *[0] * (2 - len(columns))
+    def ready(self, phase: str) -> Ready:
+        """The kernel of one phase."""
+        at = self.at
         labels = self.kind, self.soft, at.even(self.rows, self.n)
+        columns = len(self.strides), *(*self.strides, 0, 0)[:2]
         rest = at.axis, self.micro, self.weight, self.opposite, phase
-        constants = *functions, *labels, len(columns), *strides, *rest, *at.tile
+        constants = *self.functions, *labels, *columns, *rest, *at.tile
+        options = {} if torch.version.hip else {"maxnreg": REGISTERS}
+        named = dict(zip(CONSTANTS, constants, strict=True))
         scale = 1.0 / self.groups if self.mean and self.weight != "on" else 1.0
-        _launch(constants, self.n, tuple(t.dtype for t in read))(
+        tiles = -(-self.n // at.width)
+        return Ready(
+            Launch(confusion_tiles, named, num_warps=4, **options),
             at.blocks * at.chunks,
-            (*read, self.gradient, partial, self.value, self.known, self.total),
-            (self.rows, self.n, -(-self.n // at.width), self.groups, at.blocks, at.steps, scale),
+            (self.rows, self.n, tiles, self.groups, at.blocks, at.steps, scale),
         )
 
+    @property
+    def at(self) -> Layout:
+        return _layout_of(self.rows, self.n, self.average, self.kind)
 
-@lru_cache(maxsize=1024)
-def _launch(constants: tuple[Any, ...], n: int, types: tuple[torch.dtype, ...]) -> Launch:
-    """The kernel with its constants, for rows of n labels and tensors of these types."""
-    options = {} if torch.version.hip else {"maxnreg": REGISTERS}
-    named = dict(zip(CONSTANTS, constants, strict=True))
-    return Launch(confusion_tiles, named, num_warps=4, **options)
+    @property
+    def micro(self) -> bool:
+        return self.average == "micro"
+
+    @property
+    def weight(self) -> str:
+        """What a group counts for: how much is on, whether something is known, or one."""
+        return "on" if self.average == "weighted" else ("known" if self.soft else "one")
+
+    @property
+    def groups(self) -> int:
+        return 1 if self.micro else (self.rows if self.average == "samples" else self.n)
+
+
+def _layout_of(rows: int, n: int, average: str, kind: str) -> Layout:
+    tile = (STORED_TILE, 1) if kind == "stored" else (TILE, UNROLL)
+    return layout(rows, n, int(average == "samples"), *tile)
 
 
 def _total(labels: Tensor | Labels, mean: bool, device: torch.device) -> Tensor:

@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
-__all__ = ["Launch"]
+__all__ = ["ALIGNED", "Launch", "Part", "Ready", "parts"]
 
 ALIGNED = 16  # bytes: what a compiled version may take for granted of the addresses it is given
+
+
+class Part(NamedTuple):
+    """Some numbers of a float32 tensor: an address, which a view of it would cost more than."""
+
+    whole: Tensor
+    start: int
+    size: int
+
+    def data_ptr(self) -> int:
+        """Its address."""
+        return self.whole.data_ptr() + 4 * self.start
+
+    def view(self) -> Tensor:
+        """The same as a tensor."""
+        return self.whole[self.start : self.start + self.size]
+
+
+def parts(device: torch.device, *sizes: int) -> list[Part]:
+    """So many float32 numbers each, in one piece of memory."""
+    starts = [0]
+    for size in sizes:
+        starts.append(starts[-1] + -(-size * 4 // ALIGNED) * ALIGNED // 4)
+    whole = torch.empty(starts[-1], device=device)
+    return [Part(whole, start, size) for start, size in zip(starts, sizes, strict=False)]
 
 
 class Launch:
@@ -26,15 +52,54 @@ class Launch:
         self.values = tuple(constants.values())
         self.versions: dict[int | None, Any] = {}
 
-    def __call__(self, programs: int, tensors: Sequence[Tensor], numbers: Sequence[Any]) -> None:
-        """Runs it; the kernel's arguments are the tensors, the numbers, then the constants."""
-        device = tensors[0].device.index
-        version = self.versions.get(device)
+    def __call__(
+        self, programs: int, tensors: Sequence[Tensor | Part], numbers: Sequence[Any]
+    ) -> None:
+        """Runs it; the kernel's arguments are the tensors, the numbers, then the constants.
+
+        The first of them is a tensor, and says where it runs.
+        """
         places = [t.data_ptr() for t in tensors]
         aligned = not any(place % ALIGNED for place in places)
-        if version is not None and aligned:
-            version[(programs, 1, 1)](*places, *numbers, *self.values)
-            return
-        version = self.kernel[(programs,)](*tensors, *numbers, **self.constants, **self.options)
+        device: int | None = tensors[0].device.index  # type: ignore[union-attr]
+        self._run(programs, device, tensors, places, numbers, aligned)
+
+    def described(self, programs: int, descriptors: Sequence[Any], numbers: Sequence[Any]) -> None:
+        """The same for descriptors of tensors, which are aligned or would not exist."""
+        device = descriptors[0].base.device.index
+        self._run(programs, device, descriptors, descriptors, numbers, aligned=True)
+
+    def _run(
+        self,
+        programs: int,
+        device: int | None,
+        given: Sequence[Any],
+        places: Sequence[Any],
+        numbers: Sequence[Any],
+        aligned: bool,
+    ) -> None:
+        if device is not None and device != torch.cuda.current_device():
+            with torch.cuda.device(device):  # Triton launches where torch is at the moment
+                return self._run(programs, device, given, places, numbers, aligned)
+        version = self.versions.get(device)
+        if version is not None and aligned and device is not None:
+            stream = torch._C._cuda_getCurrentRawStream(device)
+            version[(programs, 1, 1)](*places, *numbers, *self.values, stream=stream)
+            return None
+        full = [t.view() if isinstance(t, Part) else t for t in given]
+        version = self.kernel[(programs,)](*full, *numbers, **self.constants, **self.options)
         if version is not None and aligned:
             self.versions[device] = version  # (None where Triton's interpreter ran it)
+        return None
+
+
+class Ready(NamedTuple):
+    """A launch with its programs and numbers: only the tensors are missing."""
+
+    launch: Launch
+    programs: int
+    numbers: tuple[Any, ...]
+
+    def __call__(self, *tensors: Tensor | Part) -> None:
+        """Runs it on these."""
+        self.launch(self.programs, tensors, self.numbers)

@@ -20,7 +20,7 @@ KEPT = tl.constexpr(7)
 
 @triton.jit(do_not_specialize=["rows", "n", "parts", "chunks", "row_programs"])
 def finish(
-    row_parts, column_parts, row_kept, column_kept, values, state,
+    state, row_parts, column_parts, row_kept, column_kept, values,
     rows, n, parts, chunks, row_programs, a, b,
     value: tl.constexpr, NEEDS_ON: tl.constexpr, MEAN: tl.constexpr,
     BY_ROW: tl.constexpr, BY_COLUMN: tl.constexpr,

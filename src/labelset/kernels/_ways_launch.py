@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from labelset.kernels._launch import Launch
+from labelset.kernels._launch import Launch, Ready, parts
 from labelset.kernels._tile import label_arrays, label_kind
 from labelset.kernels._ways_back import back
 from labelset.kernels._ways_finish import KEPT, finish
@@ -44,7 +44,12 @@ class Layout:
     chunks: int
     steps: int
 
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        return self.height, self.width, self.unroll
 
+
+@lru_cache(maxsize=256)
 def layout(rows: int, n: int, axis: int, item: int, stored: bool) -> Layout:
     """Blocks of columns gone down (axis 0), or of rows gone along (axis 1), in the same tiles."""
     each = 16 // item  # what a thread reads in one go: a warp has a row of the tile to itself
@@ -75,92 +80,135 @@ def value_and_gradient(
     `value` gives the loss of a row and its slopes by log sum_on exp(a v), log sum_off exp(b v)
     and the mean v of labels on.
     """
-    job = _Job(exponents, scores.contiguous(), labels, way, reads_mean)
-    job.log_sums()
-    values, row_programs = job.finish(value, needs_on)
-    return job.back(values, row_programs, mean)
+    scores = scores.contiguous()
+    rows, n = scores.shape
+    kind, soft = label_kind(labels)
+    width = layout(rows, n, int(way == "sample"), scores.element_size(), kind == "stored").width
+    read = scores, *label_arrays(labels, width)
+    types = tuple(t.dtype for t in read)
+    job = _Job(value, exponents, rows, n, kind, soft, types, way, needs_on, reads_mean, mean)
+    return _plan(job).run(read)
 
 
-class _Job:
-    """One loss over one matrix: what its three kernels share."""
+class _Plan(NamedTuple):
+    """The three kernels of a job, and how many numbers they hand to one another."""
 
-    def __init__(
-        self,
-        exponents: tuple[float, float],
-        scores: Tensor,
-        labels: Tensor | Labels,
-        way: str,
-        reads_mean: bool,
-    ) -> None:
-        self.scores, (self.rows, self.n), self.ab = scores, scores.shape, exponents
-        by_row, by_column, self.axis = way != "class", way != "sample", int(way == "sample")
-        (kind, soft), item = label_kind(labels), scores.element_size()
-        shape = self.rows, self.n
-        self.at = at = layout(*shape, self.axis, item, kind == "stored")
-        self.down = layout(*shape, 0, item, kind == "stored")
-        self.read = (scores, *label_arrays(labels, at.width))
-        self.tiles = -(-self.n // at.width)
-        self.parts, self.chunks = (at.chunks, 1) if self.axis else (at.blocks, at.chunks)
-        self.types = tuple(t.dtype for t in self.read)
-        self.labels, self.tile = (kind, soft), (at.height, at.width, at.unroll)
-        self.sides = by_row, by_column, reads_mean, item == 2
-        kinds = 4 if reads_mean else 2
-        self.state = scores.new_zeros(3, dtype=torch.float32)
-        self.row_parts = self.new(kinds, self.rows, self.parts, used=by_row)
-        self.column_parts = self.new(kinds, self.chunks, self.n, used=by_column)
-        self.row_kept = self.new(int(KEPT), self.rows, used=by_row)
-        self.column_kept = self.new(int(KEPT), self.n, used=by_column)
+    log_sums: Ready
+    finish: Ready
+    back: Ready
+    sizes: tuple[int, ...]
 
-    def new(self, *shape: int, used: bool = True) -> Tensor:
-        return self.scores.new_empty(shape, dtype=torch.float32) if used else self.state
-
-    def log_sums(self) -> None:
-        even = _even(self.rows, self.n, self.at, self.axis)
-        constants = *self.labels, even, self.axis, *self.sides, *self.tile
-        launch = _launch(log_sums, SUMS, constants, self.n, self.types)
-        launch(
-            self.at.blocks * self.at.chunks,
-            (*self.read, self.row_parts, self.column_parts, self.state),
-            (self.rows, self.n, self.tiles, self.parts, self.at.blocks, self.at.steps, *self.ab),
-        )
-
-    def finish(self, value: Any, needs_on: bool) -> tuple[Tensor, int]:
-        """The sums of the losses of blocks of rows and of columns, and how many are of rows."""
-        (by_row, by_column, mean), row_parts = self.sides[:3], _finished(self.parts)
-        column_parts = _finished(self.chunks)
-        rows, columns = FINISHED // row_parts, FINISHED // column_parts
-        row_programs = -(-self.rows // rows) if by_row else 0
-        programs = row_programs + (-(-self.n // columns) if by_column else 0)
-        values = self.new(programs)
-        sizes = rows, row_parts, columns, column_parts
-        constants = value, needs_on, mean, by_row, by_column, *sizes
-        launch = _launch(finish, FINISH, constants)
-        kept = self.row_parts, self.column_parts, self.row_kept, self.column_kept
-        numbers = self.rows, self.n, self.parts, self.chunks, row_programs, *self.ab
-        launch(programs, (*kept, values, self.state), numbers)
-        return values, row_programs
-
-    def back(self, values: Tensor, row_programs: int, mean: bool) -> tuple[Tensor, Tensor]:
-        gradient, result, down = torch.empty_like(self.scores), self.new(), self.down
-        even = _even(self.rows, self.n, down, 0)
-        constants = *self.labels, even, *self.sides, mean, *self.tile
-        launch = _launch(back, BACK, constants, self.n, self.types)
-        kept = self.row_kept, self.column_kept, values, self.state, gradient, result
-        numbers = self.rows, self.n, self.tiles, down.blocks, down.steps, row_programs, len(values)
-        launch(down.blocks * down.chunks, (*self.read, *kept), (*numbers, *self.ab))
+    def run(self, read: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """The loss and its gradient; `read` are the scores, and the labels in three arrays."""
+        device = read[0].device
+        state, result = torch.zeros(3, device=device), torch.empty((), device=device)
+        gradient = torch.empty_like(read[0])
+        row_parts, row_kept, column_parts, column_kept, values = parts(device, *self.sizes)
+        self.log_sums(*read, row_parts, column_parts, state)
+        self.finish(state, row_parts, column_parts, row_kept, column_kept, values)
+        self.back(*read, row_kept, column_kept, values, state, gradient, result)
         return result, gradient
 
 
-@lru_cache(maxsize=1024)
-def _launch(
+@lru_cache(maxsize=256)
+def _plan(job: _Job) -> _Plan:
+    """Made once for all matrices of one shape and type."""
+    return _Plan(job.log_sums(), job.finish(), job.back(), job.sizes())
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One loss over a matrix: all that does not depend on what lies in it."""
+
+    value: Any
+    exponents: tuple[float, float]
+    rows: int
+    n: int
+    kind: str
+    soft: bool
+    types: tuple[torch.dtype, ...]
+    way: str
+    needs_on: bool
+    reads_mean: bool
+    mean: bool
+
+    def log_sums(self) -> Ready:
+        """Log-sum-exps of parts of the rows and columns."""
+        at, axis = self.at(self.axis), self.axis
+        even = _even(self.rows, self.n, at, axis)
+        constants = self.kind, self.soft, even, axis, *self.sides, *at.tile
+        numbers = self.rows, self.n, self.tiles, self.parts[0], at.blocks, at.steps
+        programs = at.blocks * at.chunks
+        return _ready(log_sums, SUMS, constants, programs, (*numbers, *self.exponents))
+
+    def finish(self) -> Ready:
+        """Those of whole rows and columns, their losses, and the sums of these."""
+        widths = [parts_at_once(parts) for parts in self.parts]
+        sizes = [size for width in widths for size in (FINISHED // width, width)]
+        constants = self.value, self.needs_on, self.reads_mean, *self.sides[:2], *sizes
+        programs = self.programs
+        numbers = self.rows, self.n, *self.parts, programs[0]
+        return _ready(finish, FINISH, constants, sum(programs), (*numbers, *self.exponents))
+
+    def back(self) -> Ready:
+        """The gradient, and the value from those sums."""
+        at, programs = self.at(0), self.programs
+        even = _even(self.rows, self.n, at, 0)
+        constants = self.kind, self.soft, even, *self.sides, self.mean, *self.at(self.axis).tile
+        numbers = self.rows, self.n, self.tiles, at.blocks, at.steps, programs[0], sum(programs)
+        return _ready(back, BACK, constants, at.blocks * at.chunks, (*numbers, *self.exponents))
+
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers: parts of rows, what is kept of them, the same for columns, sums of losses."""
+        kinds, kept, (by_row, by_column) = 4 if self.reads_mean else 2, int(KEPT), self.sides[:2]
+        rows, columns = self.rows * by_row, self.n * by_column
+        of_rows, of_columns = kinds * rows * self.parts[0], kinds * columns * self.parts[1]
+        return of_rows, kept * rows, of_columns, kept * columns, sum(self.programs)
+
+    def at(self, axis: int) -> Layout:
+        """How the matrix is gone through."""
+        return layout(self.rows, self.n, axis, self.types[0].itemsize, self.kind == "stored")
+
+    @property
+    def axis(self) -> int:
+        return int(self.way == "sample")
+
+    @property
+    def sides(self) -> tuple[bool, bool, bool, bool]:
+        return (
+            self.way != "class",
+            self.way != "sample",
+            self.reads_mean,
+            self.types[0].itemsize == 2,
+        )
+
+    @property
+    def tiles(self) -> int:
+        return -(-self.n // self.at(self.axis).width)
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """Of how many parts the sums of a row are, and those of a column."""
+        at = self.at(self.axis)
+        return (at.chunks, 1) if self.axis else (at.blocks, at.chunks)
+
+    @property
+    def programs(self) -> tuple[int, int]:
+        """How many programs of `finish` there are for rows, and for columns."""
+        by_row, by_column = self.sides[:2]
+        row, column = (FINISHED // parts_at_once(parts) for parts in self.parts)
+        return -(-self.rows // row) * by_row, -(-self.n // column) * by_column
+
+
+def _ready(
     kernel: Any,
     names: tuple[str, ...],
     constants: tuple[Any, ...],
-    n: int = 0,
-    types: tuple[torch.dtype, ...] = (),
-) -> Launch:
-    """A kernel with its constants, for rows of n labels and tensors of these types."""
-    return Launch(kernel, dict(zip(names, constants, strict=True)), num_warps=4)
+    programs: int,
+    numbers: tuple[Any, ...],
+) -> Ready:
+    launch = Launch(kernel, dict(zip(names, constants, strict=True)), num_warps=4)
+    return Ready(launch, programs, numbers)
 
 
 def _even(rows: int, n: int, at: Layout, axis: int) -> bool:
@@ -169,6 +217,6 @@ def _even(rows: int, n: int, at: Layout, axis: int) -> bool:
     return rows % (at.height * down) == 0 and n % (at.width * along) == 0
 
 
-def _finished(parts: int) -> int:
+def parts_at_once(parts: int) -> int:
     """How many parts of a row or column a program of `finish` reads at a time: a power of two."""
     return min(128, 1 << (parts - 1).bit_length())
