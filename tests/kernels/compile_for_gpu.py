@@ -1,4 +1,4 @@
-"""Compiles kernels for a GPU that need not be there: `python compile_for_gpu.py confusion ways`.
+"""Compiles kernels for a GPU that need not be there: `python compile_for_gpu.py ways product`.
 
 A program of its own, because Triton either compiles or interprets, and these tests interpret.
 """
@@ -11,7 +11,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 import labelset as ls
-from labelset.kernels import _ways_back, _ways_finish, _ways_sums
+from labelset.kernels import _product, _ways_back, _ways_finish, _ways_sums
 from labelset.kernels._confusion_tiles import confusion_tiles
 from labelset.kernels._source import compiled
 
@@ -91,6 +91,25 @@ def ways():
         )  # fmt: skip
 
 
+def product():
+    sizes = {"DOWN": 4, "ACROSS": 9, "COLUMNS": 0, "TURNS": 2, "STEPS": 12}
+    tile = {"HEIGHT": _product.HEIGHT, "WIDTH": _product.WIDTH, "DEPTH": _product.DEPTH}
+    for a_turned, b_turned in ((False, True), (True, False)):
+        turned = {"BIAS": b_turned, "A_TURNED": a_turned, "B_TURNED": b_turned}
+        left, right = (64, 128) if a_turned else (128, 64), (256, 64) if b_turned else (64, 256)
+        names, constants = _product._tiles.arg_names, {**turned, **sizes, **tile}
+        signature = dict.fromkeys(names, "constexpr") | {
+            "a": f"tensordesc<bf16{list(left)}>", "b": f"tensordesc<bf16{list(right)}>",
+            "out": "tensordesc<bf16[128, 128]>", "bias": "*bf16", "scale": "fp32",
+        }  # fmt: skip
+        given = {(names.index(name),): value for name, value in constants.items()}
+        source = ASTSource(_product._tiles, signature, given)
+        options = {"num_warps": 8, "num_stages": 4}
+        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+        assert "wgmma" in made.asm["ptx"]  # the matrix units of that GPU are used
+        assert made.metadata.shared <= 232_448  # bytes that a program may have there
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        {"confusion": confusion, "ways": ways}[name]()
+        {"confusion": confusion, "ways": ways, "product": product}[name]()

@@ -283,7 +283,7 @@ def test_joint_has_no_kernel_and_is_computed_all_the_same():
     assert joint[0] == joint[1]
 
 
-@pytest.mark.parametrize("kernels", ["confusion", "ways"])
+@pytest.mark.parametrize("kernels", ["confusion", "ways", "product"])
 def test_the_kernels_compile_for_a_gpu(kernels, tmp_path):
     script = Path(__file__).with_name("compile_for_gpu.py")
     there = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}

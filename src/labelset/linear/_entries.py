@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from labelset.losses import Separable
 
 __all__ = ["Entries", "entries_of"]
 
-BYTES = {"cuda": 2**26, "cpu": 2**23}  # of logits in a block: few launches, little memory
+BYTES = {"cuda": 2**27, "cpu": 2**23}  # of logits in a block: few launches, little memory
 
 
 class Entries(ABC):
@@ -30,8 +31,8 @@ class Entries(ABC):
     def __init__(self, x: Tensor, n: int, unit: int = 1) -> None:
         most = BYTES.get(x.device.type, 2**23) // max(len(x) * x.element_size(), 1)
         self.width = min(max(most // unit, 1) * unit, max(n, 1))
-        starts = range(0, n, self.width)
-        self.blocks = [(first, min(first + self.width, n)) for first in starts]
+        ends = {*range(0, n, self.width), n // unit * unit, n}  # a rest of odd size stays small
+        self.blocks = list(pairwise(sorted(ends)))
 
     @abstractmethod
     def add(self, logits: Tensor, first: int, last: int) -> Tensor:
@@ -96,7 +97,8 @@ class _Stored(Entries):
     def add(self, logits: Tensor, first: int, last: int) -> Tensor:
         columns = _slices(self.pair, first, last)
         skipped = first // self.sums.block
-        self.sums.add(self.function, columns, logits, last - first, logits, 1.0, skipped)
+        n, stride = last - first, logits.stride(0)
+        self.sums.add(self.function, columns, logits, n, stride, logits, 1.0, skipped)
         return logits
 
     def total(self) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +13,7 @@ from labelset import check
 from labelset.kernels._choice import IMPLEMENTATIONS
 from labelset.labels import Labels
 from labelset.linear._entries import entries_of
-from labelset.linear._lanes import Lanes, OneLane
+from labelset.linear._logits import Logits, OneBuffer
 from labelset.linear._sums import Gradients, Step
 from labelset.losses import Separable
 from labelset.losses._base import as_loss
@@ -83,14 +82,13 @@ class Job:
         sums = Gradients(features, weight, bias, wanted, scale, share, self.step)
         differentiate = any(wanted) or self.step is not None
         in_place = entries.in_place and weight.dtype == x.dtype and x.device.type == "cuda"
-        lanes = Lanes(x, entries.width) if in_place and differentiate else OneLane()
+        logits = OneBuffer(x, entries.width) if in_place else Logits()
         for first, last in entries.blocks:
             w = weight[first:last].to(x.dtype)
             b = None if bias is None else bias[first:last].to(x.dtype)
-            slope = entries.add(lanes.logits(x, w, b), first, last)
+            slope = entries.add(logits.of(x, w, b), first, last)
             if differentiate:
-                lanes.after(partial(sums.add, slope, x, w, first, last))
-        lanes.join()
+                sums.add(slope, x, w, first, last)
         value = entries.total() * scale
         return Outcome(value if share is None else value * share, *sums.result())
 

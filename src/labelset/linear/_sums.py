@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from labelset.linear._product import add_product_, multiply_, wide_product
+
 __all__ = ["Gradients", "Step"]
 
 
@@ -66,7 +68,7 @@ class Gradients:
 
     def _product(self, out: Tensor, slope: Tensor, x: Tensor) -> None:
         if out.dtype == slope.dtype:
-            torch.addmm(out, slope.T, x, beta=0, alpha=self.scale, out=out)
+            multiply_(slope.T, x, out, scale=self.scale)
         else:
             out.copy_(wide_product(slope.T, x)).mul_(self.scale)
 
@@ -80,23 +82,6 @@ class Gradients:
         descend_(weight[first:last], slopes, self.scale, step, first * weight.shape[1])
         if bias is not None:
             bias[first:last] -= (step.rate * self._summed(slope)).to(bias.dtype)
-
-
-def add_product_(total: Tensor, slope: Tensor, w: Tensor) -> None:
-    """total += slope @ w, in the dtype of the total."""
-    if total.dtype == slope.dtype:
-        total.addmm_(slope, w)
-    elif slope.device.type == "cuda" and hasattr(torch.ops.aten.addmm, "dtype_out"):
-        torch.addmm(total, slope, w, out_dtype=total.dtype, out=total)
-    else:
-        total += slope @ w
-
-
-def wide_product(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b, not rounded to 16 bits where the device can leave that out."""
-    if a.device.type == "cuda" and a.element_size() == 2 and hasattr(torch.ops.aten.mm, "dtype"):
-        return torch.mm(a, b, out_dtype=torch.float32)
-    return a @ b
 
 
 def descend_(weight: Tensor, slopes: Tensor, scale: float, step: Step, first: int) -> None:

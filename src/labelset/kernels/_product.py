@@ -1,0 +1,130 @@
+"""Products of 16-bit matrices on a GPU, where a library leaves a third of its speed unused.
+
+A head of millions of labels makes products of two kinds: sums over a few hundred features or rows,
+and results of hundreds of thousands of rows or columns. Each program here stays on its processor,
+and begins to read the next tile of the result while it writes the last one.
+"""
+
+# mypy: ignore-errors
+# (Triton's language is Python only to the eye.)
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from labelset.kernels._choice import interpreting
+from labelset.kernels._launch import ALIGNED, Launch
+
+__all__ = ["fits", "product_"]
+
+HEIGHT, WIDTH, DEPTH = 128, 256, 64  # of a tile of the result, and of what is summed at a time
+LEAST = 2**22  # entries of a result that are worth a launch of ours
+HOPPER = (9, 0)  # GPUs whose processors read and write whole tiles, and have room for four
+
+
+@triton.jit
+def _tiles(
+    a, b, out, bias, scale,
+    BIAS: tl.constexpr, A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
+    DOWN: tl.constexpr, ACROSS: tl.constexpr, COLUMNS: tl.constexpr,
+    TURNS: tl.constexpr, STEPS: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    """Every so many-th tile of out = scale a b + bias; the shorter way through it comes first.
+
+    `a` is stored as (rows, depth), or turned as (depth, rows); `b` as (depth, columns), or turned.
+    What lies beyond a matrix is read as 0 and not written. A tile is written in two halves, for
+    which the memory of the processor suffices.
+    """
+    for turn in tl.range(0, TURNS, flatten=True):
+        tile = turn * tl.num_programs(0) + tl.program_id(0)
+        if DOWN < ACROSS:
+            row, column = (tile % DOWN) * HEIGHT, (tile // DOWN) * WIDTH
+        else:
+            row, column = (tile // ACROSS) * HEIGHT, (tile % ACROSS) * WIDTH
+        total = tl.zeros([HEIGHT, WIDTH], tl.float32)
+        for step in range(STEPS):
+            at = step * DEPTH
+            left = a.load([at, row]).T if A_TURNED else a.load([row, at])
+            right = b.load([column, at]).T if B_TURNED else b.load([at, column])
+            total = tl.dot(left, right, total)
+        total *= scale
+        if BIAS:
+            label = column + tl.arange(0, WIDTH)
+            total += tl.load(bias + label, mask=label < COLUMNS, other=0.0).to(tl.float32)[None, :]
+        halves = tl.permute(tl.reshape(total, (HEIGHT, 2, WIDTH // 2)), (0, 2, 1))
+        first, second = tl.split(halves)
+        out.store([row, column], first.to(out.dtype))
+        out.store([row, column + WIDTH // 2], second.to(out.dtype))
+
+
+def fits(a: Tensor, b: Tensor, out: Tensor) -> bool:
+    """Whether `product_` takes these, and is worth it."""
+    return (
+        out.numel() >= LEAST
+        and a.dtype == b.dtype == out.dtype
+        and out.element_size() == 2
+        and _has_tiles(out.device)
+        and out.stride(1) == 1
+        and all(map(_readable, (a, b, out)))
+    )
+
+
+def product_(
+    a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None = None, scale: float = 1.0
+) -> Tensor:
+    """out = scale a @ b + bias for 16-bit matrices, summed in float32."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    a_turned, b_turned = a.stride(1) != 1, b.stride(0) == 1
+    tile = (DEPTH, HEIGHT) if a_turned else (HEIGHT, DEPTH)
+    left = TensorDescriptor.from_tensor(a.T if a_turned else a, list(tile))
+    tile = (WIDTH, DEPTH) if b_turned else (DEPTH, WIDTH)
+    right = TensorDescriptor.from_tensor(b.T if b_turned else b, list(tile))
+    result = TensorDescriptor.from_tensor(out, [HEIGHT, WIDTH // 2])
+    down, across = -(-out.shape[0] // HEIGHT), -(-out.shape[1] // WIDTH)
+    programs, steps = min(_processors(out.device), down * across), -(-a.shape[1] // DEPTH)
+    turns = -(-down * across // programs)
+    columns = 0 if bias is None else out.shape[1]
+    sizes = down, across, columns, turns, steps
+    launch = _launch(bias is not None, a_turned, b_turned, *sizes, out.dtype)
+    launch.described(programs, (left, right, result), (out if bias is None else bias, scale))
+    return out
+
+
+@lru_cache(maxsize=256)
+def _launch(
+    bias: bool, a_turned: bool, b_turned: bool, down: int, across: int, columns: int, turns: int,
+    steps: int, dtype: torch.dtype,
+) -> Launch:  # fmt: skip
+    constants = {
+        "BIAS": bias, "A_TURNED": a_turned, "B_TURNED": b_turned, "DOWN": down, "ACROSS": across,
+        "COLUMNS": columns, "TURNS": turns, "STEPS": steps,
+        "HEIGHT": HEIGHT, "WIDTH": WIDTH, "DEPTH": DEPTH,
+    }  # fmt: skip
+    return Launch(_tiles, constants, num_warps=8, num_stages=4)
+
+
+def _readable(t: Tensor) -> bool:
+    """Whether rows, or columns, lie one after the other, each beginning at an aligned address."""
+    step = max(t.stride())
+    return min(t.stride()) == 1 and step * 2 % ALIGNED == 0 and t.data_ptr() % ALIGNED == 0
+
+
+@lru_cache(maxsize=16)
+def _has_tiles(device: torch.device) -> bool:
+    if device.type != "cuda":
+        return interpreting()
+    return not torch.version.hip and torch.cuda.get_device_capability(device) == HOPPER
+
+
+@lru_cache(maxsize=16)
+def _processors(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 3
+    return torch.cuda.get_device_properties(device).multi_processor_count

@@ -1,0 +1,52 @@
+"""Products of 16-bit matrices, in Triton's interpreter, which takes float16 but not bfloat16."""
+
+import pytest
+import torch
+
+from labelset.kernels import _product
+
+
+def draw(rows, columns, seed, padded=None):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, padded or columns, generator=g).half()[:, :columns]
+
+
+@pytest.fixture(autouse=True)
+def small_results(monkeypatch):
+    monkeypatch.setattr(_product, "LEAST", 1)
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(3, 8, 8), (130, 300, 72), (260, 1000, 64)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_scores_of_features_and_weights(rows, columns, depth, bias):
+    x, w = draw(rows, depth, 0), draw(columns, depth, 1)
+    b = draw(1, columns, 2)[0] if bias else None
+    out = torch.full((rows, -(-columns // 64) * 64), torch.nan).half()
+    assert _product.fits(x, w.T, out[:, :columns])
+    got = _product.product_(x, w.T, out[:, :columns], b, scale=0.5)
+    want = 0.5 * x.double() @ w.double().T + (0 if b is None else b.double())
+    assert ((got - want).abs() <= 2e-3 * want.abs().clamp(min=1)).all()
+    assert out[:, columns:].isnan().all()  # nothing is written beyond it
+
+
+def test_gradient_of_weights():
+    slopes, x = draw(70, 515, 0, padded=576), draw(70, 264, 1)
+    out = torch.full((515, 264), torch.nan).half()
+    assert _product.fits(slopes.T, x, out)
+    want = 3 * slopes.double().T @ x.double()
+    got = _product.product_(slopes.T, x, out, scale=3.0)
+    assert ((got - want).abs() <= 2e-3 * want.abs().clamp(min=1)).all()
+
+
+def test_what_it_does_not_take(monkeypatch):
+    x, w, out = draw(4, 16, 0), draw(24, 16, 1), torch.empty(4, 24).half()
+    assert _product.fits(x, w.T, out)
+    assert not _product.fits(x.float(), w.T.float(), out.float())
+    assert not _product.fits(x.bfloat16(), w.T, out)
+    assert not _product.fits(
+        x[:, :15].contiguous(), w[:, :15].contiguous().T, out
+    )  # rows of 30 bytes
+    assert not _product.fits(x[:, 1:9], w[:, 1:9].T, out)  # addresses between those read at once
+    assert not _product.fits(x, w.T, torch.empty(24, 4).half().T)
+    monkeypatch.setattr(_product, "LEAST", 97)
+    assert not _product.fits(x, w.T, out)
