@@ -12,6 +12,7 @@ import torch
 
 from labelset import train as tr
 from labelset.data import Dataset
+from labelset.train._parallel import Parallel
 
 ROWS = 300
 
@@ -154,3 +155,10 @@ def test_a_checkpoint_cannot_run_code(tmp_path, monkeypatch):
     with pytest.raises(tr.BadCheckpoint):
         tr.train(dataset(), SETTINGS, tmp_path, resume=True)
     assert not (tmp_path / "evil").exists()
+
+
+def test_the_best_weights_go_where_the_model_is():
+    """Those of an epoch before the interruption are judged again at the end, on its device."""
+    held, like = {"bias": torch.ones(3)}, {"bias": torch.ones(3, device="meta")}
+    assert Parallel().cut(held, like)["bias"].device.type == "meta"
+    assert Parallel().cut(held, held)["bias"] is held["bias"]

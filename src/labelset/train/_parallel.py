@@ -87,8 +87,10 @@ class Parallel:
         return whole(state) if self.sharded else state
 
     def cut(self, held: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Whole weights as the model of this session has them."""
-        return cut(held, like) if self.sharded else held
+        """Whole weights as the model of this session has them, and where it has them."""
+        if self.sharded:
+            return cut(held, like)
+        return {name: t.to(like[name].device) for name, t in held.items()}
 
     def cut_optimisers(self, held: list[Any], inner: list[torch.optim.Optimizer]) -> list[Any]:
         """The states of optimisers, likewise."""
