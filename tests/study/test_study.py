@@ -257,9 +257,17 @@ def test_the_page_is_made_from_the_csv_files_alone(folder):
     assert text.startswith("# Mine\n")
     assert text.endswith("<!-- study: end -->\n\nThe end.\n")
     assert "earlier words" not in text
-    assert "| training helps | **reproduced** | made +0." in text
-    assert "| not training helps | **not reproduced** | - | made -0." in text
-    assert "| 2 | **not reproduced** | 1 | 1 | 0 |" in text
+    pair = "*bce against bce, hardly trained, `raw map@class`*"
+    assert f"| training helps<br>{pair} | **reproduced** | made +0." in text
+    pair = "*bce, hardly trained against bce, `raw map@class`*"
+    assert f"| not training helps<br>{pair} | **not reproduced** | - | made -0." in text
+    assert "two-way has the mAP of bce, to 0.5 (beyond the paper)" in text
+    assert "| **holds** | made" in text
+    assert (
+        "| 2 | **not reproduced** | 1 | 1 | 0 | training helps: *reproduced*, 1 / 0 / 0<br>" in text
+    )
+    assert "Test rows: made 80." in text
+    assert "`raw map@class`, higher is better; means over 2 seeds:" in text
     write_page(read_results(folder / "run", tables), page)
     assert page.read_text() == text
     page.write_text("no marks")

@@ -186,12 +186,14 @@ def test_a_figure_goes_through_its_points(tmp_path):
         (one.name, "d", n, "raw map@class"): [y]
         for n, y in zip(names, (0.2, 0.4, 0.3), strict=True)
     }
-    drawn = figure(results([one], values), one)
-    assert drawn is not None
+    (drawn,) = figure(results([one], values), one)
     ElementTree.fromstring(drawn)
     assert "nan" not in drawn
     assert "inf" not in drawn
-    assert figure(results([one], {}), one) is None
+    assert figure(results([one], {}), one) == []
+    more = {(t, f"d{i}", n, m): y for i in range(5) for (t, _, n, m), y in values.items()}
+    rows = figure(results([one], more), one)
+    assert [sum(f">d{i} " in row for i in range(5)) for row in rows] == [4, 1]  # none is dropped
 
 
 def test_ranks_by_hand(tmp_path):

@@ -23,8 +23,11 @@ from labelset.study import (
     study,
     write_page,
 )
+from labelset.study._about import tell_rows
 from labelset.study._data import available
+from labelset.study._deciding import told as decided
 from labelset.study._store import CELLS, Done
+from labelset.study._verdict import data_of
 
 __all__ = ["add", "run"]
 
@@ -55,7 +58,9 @@ def add(verbs: Any) -> None:
     verb.add_argument("--dry-run", action="store_true", help="only say what it would take")
     verb.add_argument("--page", metavar="FILE", help="write what was found into this page")
     verb.add_argument(
-        "--report-only", action="store_true", help="train nothing: the page from the CSVs of RUN"
+        "--report-only",
+        action="store_true",
+        help="train nothing: the page from the CSVs of RUN (with --data: and test rows counted)",
     )
     verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
     verb.add_argument("--quiet", action="store_true", help="no progress")
@@ -76,6 +81,9 @@ def run(args: argparse.Namespace) -> None:
         with ending_when_asked():
             _study(args, tables, folder, out, show)
     results = read_results(out, tables)
+    if args.report_only and folder is not None:
+        tell_rows(out / "about.json", {data_of(key[1]) for key in results.values}, folder)
+        results = read_results(out, tables)
     if args.page:
         for path in write_page(results, Path(args.page)):
             print(f"wrote {path}", file=sys.stderr)
@@ -90,16 +98,16 @@ def _facts(results: Results) -> dict[str, Any]:
     said = [s for one in results.tables for s in results.sentences(one)]
     return {
         "claims": {str(claim): verdict for claim, verdict in results.verdicts().items()},
-        "sentences": [{"claim": s.claim, "verdict": s.verdict, "says": s.says} for s in said],
+        "sentences": [{"claim": s.claim, "verdict": s.told, "says": s.says} for s in said],
     }
 
 
 def _print(results: Results) -> None:
     for one in results.tables:
         for said in results.sentences(one):
-            print(f"claim {said.claim}  {said.verdict:15} {said.says}")
-            least = results.weakest(said).items()
-            print("         ", "; ".join(f"{name} {text}" for name, text in least))
+            print(f"claim {said.claim}  {said.told:15} {said.says}")
+            compares, found = decided(results, said)
+            print("         ", f"{compares}:", "; ".join(map(" ".join, found.items())))
     print()
     print(
         table([["claim", "verdict"], *([str(c), v] for c, v in results.verdicts().items())], (0, 1))

@@ -1,32 +1,36 @@
-"""What a study was done with: the version, the machine, and the time it took."""
+"""What a study was done with: the version, the machines, and the time it took, run by run."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import labelset
 from labelset._atomic import write_bytes
 from labelset.study._cell import Budget
+from labelset.study._data import available, rows_tested
 
-__all__ = ["write_about"]
+__all__ = ["runs_of", "tell_rows", "told", "write_about"]
+
+FACTS = ("seconds", "cells", "jobs", "device", "machine", "python", "torch", "labelset")
+"""What is told of each run."""
 
 
 def write_about(
     path: Path, budget: Budget, jobs: int, device: str, seconds: float, did: int, left: int
 ) -> None:
-    """Write it; trainings and times of several sittings add up. `left`: those still to be done."""
+    """Write it: this run, if it trained anything, after those before. `left`: still to be done."""
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     cuda = device != "cpu" and torch.cuda.is_available()
-    about = {
-        "budget": budget.version,
-        "seconds": round(before.get("seconds", 0.0) + (seconds if did else 0.0), 1),
-        "cells": before.get("cells", 0) + did,
-        "left": left,
+    now = {
+        "seconds": round(seconds, 1),
+        "cells": did,
         "jobs": jobs,
         "device": torch.cuda.get_device_name() if cuda else "cpu",
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
@@ -34,4 +38,52 @@ def write_about(
         "torch": torch.__version__,
         "labelset": labelset.__version__,
     }
+    runs = runs_of(before) + ([now] if did else [])
+    about = {
+        "budget": budget.version,
+        "seconds": round(sum(run["seconds"] for run in runs), 1),
+        "cells": sum(run["cells"] for run in runs),
+        "left": left,
+        "runs": runs,
+        "rows": before.get("rows", {}),
+    }
     write_bytes(path, json.dumps(about, indent=1).encode())
+
+
+def tell_rows(path: Path, names: Iterable[str], folder: Path | None) -> None:
+    """Add how many test rows these data sets have; those that are not there are passed over."""
+    about = json.loads(path.read_text(encoding="utf-8"))
+    known = about.get("rows", {})
+    there = available(sorted(set(names) - set(known)), folder)[0]
+    found = {name: rows_tested(name, folder) for name in there if name in names}
+    if found:
+        about["rows"] = dict(sorted({**known, **found}.items()))
+        write_bytes(path, json.dumps(about, indent=1).encode())
+
+
+def runs_of(about: dict[str, Any]) -> list[dict[str, Any]]:
+    """Runs in which something was trained; files of earlier versions tell of one.
+
+    >>> runs_of({"cells": 0}), runs_of({"cells": 9, "seconds": 4.0, "jobs": 2, "budget": "long"})
+    ([], [{'seconds': 4.0, 'cells': 9, 'jobs': 2}])
+    """
+    if "runs" in about:
+        return list(about["runs"])
+    return [{key: about[key] for key in FACTS if key in about}] if about.get("cells") else []
+
+
+def told(about: dict[str, Any]) -> str:
+    """A sentence: how much, how long, in how many runs, on what."""
+    runs, left = runs_of(about), about.get("left", 0)
+    ended = f", {left:,} more being left for want of time" if left else ""
+    several = f", the sum of {len(runs)} runs that went on one after the other" if runs[1:] else ""
+    places = [
+        f"{run['jobs']} at a time, on {run['device']} ({run['machine']}, Python {run['python']}, "
+        f"torch {run['torch']}, labelset {run['labelset']})"
+        for run in runs
+    ]
+    where = ", ".join(["", *dict.fromkeys(places)])
+    return (
+        f"The {about['budget']} version: {about['cells']:,} trainings{ended}, in "
+        f"{about['seconds']:,.0f} seconds{several}{where}."
+    )

@@ -10,10 +10,19 @@ from torch import Tensor
 
 from labelset.data import Dataset, SparseRows, drop_train_labels, ensure_split, load
 from labelset.labels import Labels
+from labelset.study._texts import with_features
 from labelset.train import Settings
 from labelset.train._task import Task
 
-__all__ = ["BUILT_IN", "Ready", "available", "open_named", "with_missing"]
+__all__ = [
+    "BUILT_IN",
+    "Ready",
+    "available",
+    "only_texts",
+    "open_named",
+    "rows_tested",
+    "with_missing",
+]
 
 BUILT_IN = ("yeast", "digits")
 """What is studied where no folder is given."""
@@ -29,20 +38,31 @@ def available(names: list[str], folder: Path | None) -> tuple[list[str], list[st
     return there, [name for name in names if name not in there]
 
 
-def open_named(name: str, folder: Path | None) -> Dataset:
+def open_named(name: str, folder: Path | None, kept: Path | None = None) -> Dataset:
     """A data set with features and train, valid and test rows.
 
-    `NAME.npz`, or `NAME.jsonl.gz` with the features of `NAME.minilm.npz`.
+    `NAME.npz`, or `NAME.jsonl.gz` with the features of `NAME.minilm.npz`; where those are not there
+    TF-IDF of its texts, which is kept in the folder `kept`.
     """
-    if folder is None:
-        return _ready(name, load(name))
-    path = _file(folder, name)
-    if path is None:
-        raise ValueError(f"{folder}: holds no data set {name!r}")
-    beside: dict[str, Any] = {}
-    if path.name.endswith(".jsonl.gz"):
-        beside = {"features": str(folder / f"{name}.minilm.npz")}
-    return _ready(name, load(str(path), **beside))
+    dataset = _with_parts(name, folder)
+    if dataset.features is None and dataset.texts is not None:
+        return with_features(name, dataset, kept)
+    if dataset.features is None:
+        raise ValueError(f"{name}: the study needs features, texts or pictures; it has none")
+    return replace(dataset, texts=None)
+
+
+def rows_tested(name: str, folder: Path | None) -> int:
+    """How many test rows a data set has."""
+    return _with_parts(name, folder).sizes()[2]
+
+
+def only_texts(name: str, folder: Path | None) -> bool:
+    """Whether features of its texts must be computed."""
+    path = None if folder is None else _file(folder, name)
+    if folder is None or path is None or path.suffix != ".gz":
+        return False
+    return not (folder / f"{name}.minilm.npz").is_file()
 
 
 def with_missing(dataset: Dataset, ratio: float, seed: int) -> Dataset:
@@ -51,19 +71,25 @@ def with_missing(dataset: Dataset, ratio: float, seed: int) -> Dataset:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    if (folder / f"{name}.npz").is_file():
-        return folder / f"{name}.npz"
-    both = (folder / f"{name}.jsonl.gz", folder / f"{name}.minilm.npz")
-    return both[0] if all(path.is_file() for path in both) else None
+    paths = (folder / f"{name}.npz", folder / f"{name}.jsonl.gz")
+    return next((path for path in paths if path.is_file()), None)
 
 
-def _ready(name: str, dataset: Dataset) -> Dataset:
+def _read(name: str, folder: Path) -> Dataset:
+    path, beside = _file(folder, name), folder / f"{name}.minilm.npz"
+    if path is None:
+        raise ValueError(f"{folder}: holds no data set {name!r}")
+    if path.suffix == ".gz" and beside.is_file():
+        return load(str(path), features=str(beside))
+    return load(str(path))
+
+
+def _with_parts(name: str, folder: Path | None) -> Dataset:
+    dataset = load(name) if folder is None else _read(name, folder)
     if dataset.features is None and dataset.images is not None:
         images = dataset.images[:]
         dataset = replace(dataset, features=images.reshape(len(images), -1), images=None)
-    if dataset.features is None:
-        raise ValueError(f"{name}: the study needs features; embed its texts or pictures first")
-    return ensure_split(replace(dataset, texts=None), seed=0)
+    return ensure_split(dataset, seed=0)
 
 
 @dataclass(frozen=True)

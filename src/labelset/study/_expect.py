@@ -33,6 +33,8 @@ class Expect:
     """No comparison: every seed must be as good as this value."""
     extra: bool = False
     """Beyond the paper: reported, with no say in the claim's verdict."""
+    main: bool = False
+    """Told in the summary, being what the claim comes to in a sentence."""
 
     @classmethod
     def read(cls, given: dict[str, Any]) -> Expect:

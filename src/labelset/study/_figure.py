@@ -19,8 +19,8 @@ Points = dict[str, dict[float, float]]
 MOST = 4  # panels side by side
 
 
-def figure(results: Results, table: Table) -> str | None:
-    """The table's figure as SVG; None where there are too few points for a line."""
+def figure(results: Results, table: Table) -> list[str]:
+    """The table's figure as SVG, row by row of panels; none where no line has two points."""
     along = table.figure["x"]
     panels = list[Panel]()
     for data in results.sets(table):
@@ -31,11 +31,12 @@ def figure(results: Results, table: Table) -> str | None:
                 else _varied(results, table, data, metric)
             )
             lines = {name: line for name, line in points.items() if len(line) > 1}
-            if lines and len(panels) < MOST:
+            if lines:
                 panels.append(_panel(f"{data} {metric.partition(' ')[2]}".strip(), lines, table))
-    if not panels:
-        return None
-    return chart(panels, table.title, familiar=next(iter(panels[0].lines)))
+    return [
+        chart(panels[at : at + MOST], table.title, familiar=next(iter(panels[0].lines)))
+        for at in range(0, len(panels), MOST)
+    ]
 
 
 def _varied(results: Results, table: Table, data: str, metric: str) -> Points:

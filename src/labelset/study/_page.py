@@ -2,83 +2,83 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from labelset._atomic import write_bytes
+from labelset.study._about import told
+from labelset.study._deciding import told as decided
 from labelset.study._figure import figure
+from labelset.study._numbers import numbers, seeds_told
 from labelset.study._ranking import ranking
 from labelset.study._read import Results
-from labelset.study._special import direction
+from labelset.study._summary import summary
 from labelset.study._table import Table
-from labelset.study._verdict import Sentence
+from labelset.study._verdict import Sentence, data_of
 
 __all__ = ["write_page"]
 
 BEGIN, END = "<!-- study: begin -->", "<!-- study: end -->"
-SMALL = 0.05  # values below which a table shows one digit more
+FIRST, LAST = "<!-- study: summary -->", "<!-- study: end of summary -->"
 
 
 def write_page(results: Results, page: Path) -> list[Path]:
-    """Put what was found between the marks of a page, and its figures beside it."""
+    """Put what was found between the marks of a page, and its figures beside it.
+
+    The summary has marks of its own, or comes first where there are none.
+    """
     text = (
         page.read_text(encoding="utf-8") if page.is_file() else f"# The study\n\n{BEGIN}\n{END}\n"
     )
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
+    if not _marked(text, BEGIN, END):
         raise ValueError(f"{page}: the marks {BEGIN} and {END} are missing; add them")
     folder = page.with_suffix("")
-    written = []
+    figures: dict[str, list[str]] = {}
     for table in results.tables:
-        drawn = figure(results, table) if table.figure and results.sets(table) else None
-        if drawn is not None:
+        for at, drawn in enumerate(figure(results, table) if table.figure else []):
             folder.mkdir(exist_ok=True)
-            written.append(folder / f"{table.name}.svg")
-            write_bytes(written[-1], drawn.encode())
-    figures = {path.stem: f"{folder.name}/{path.name}" for path in written}
-    made = "\n".join(_body(results, figures))
-    write_bytes(page, f"{before}{BEGIN}\n{made}\n{END}{after}".encode())
-    return [page, *written]
+            name = f"{table.name}-{at + 1}.svg" if at else f"{table.name}.svg"
+            write_bytes(folder / name, drawn.encode())
+            figures.setdefault(table.name, []).append(f"{folder.name}/{name}")
+    made = _body(results, figures)
+    if _marked(text, FIRST, LAST):
+        text = _filled(text, FIRST, LAST, summary(results))
+    else:
+        made = [*summary(results), "", *made]
+    write_bytes(page, _filled(text, BEGIN, END, made).encode())
+    return [page, *(page.parent / name for names in figures.values() for name in names)]
 
 
-def _body(results: Results, figures: dict[str, str]) -> list[str]:
-    about, lines = results.about, list[str]()
-    ended = f", {about['left']:,} more being left for want of time" if about["left"] else ""
-    lines += [
-        f"The {about['budget']} version: {about['cells']:,} trainings{ended}, in "
-        f"{about['seconds']:,.0f} seconds, {about['jobs']} at a time, on {about['device']} "
-        f"({about['machine']}, Python {about['python']}, torch {about['torch']}, "
-        f"labelset {about['labelset']}).",
-        "",
-        "| claim | verdict | reproduced | not reproduced | inconclusive |",
-        "|---|---|---|---|---|",
-    ]
-    for claim, verdict in results.verdicts().items():
-        said = [s for t in results.tables if t.claim == claim for s in results.sentences(t)]
-        counts = [
-            sum(s.verdict == kind and not s.extra for s in said)
-            for kind in ("reproduced", "not reproduced", "inconclusive")
-        ]
-        lines.append(f"| {claim} | **{verdict}** | {' | '.join(map(str, counts))} |")
+def _marked(text: str, begin: str, end: str) -> bool:
+    return end in text.partition(begin)[2]
+
+
+def _filled(text: str, begin: str, end: str, lines: list[str]) -> str:
+    before, _, rest = text.partition(begin)
+    made = "\n".join(lines)
+    return f"{before}{begin}\n{made}\n{end}{rest.partition(end)[2]}"
+
+
+def _body(results: Results, figures: dict[str, list[str]]) -> list[str]:
+    lines = [told(results.about)]
     for claim in results.verdicts():
         lines += ["", f"## Claim {claim}", ""]
         for table in (t for t in results.tables if t.claim == claim and results.sets(t)):
-            lines += _section(results, table, figures.get(table.name))
+            lines += _section(results, table, figures.get(table.name, []))
     if results.failed:
         lines += ["", "## What could not be trained", ""]
         lines += [f"- {what}" for what in dict.fromkeys(results.failed)]
     return lines
 
 
-def _section(results: Results, table: Table, drawn: str | None) -> list[str]:
+def _section(results: Results, table: Table, drawn: list[str]) -> list[str]:
     trials = results.searched.get(table.name, 0)
     search = (
         f"Each candidate had {trials} trials, decided by `{table.choose}` on validation rows."
         if trials
         else "Nothing was searched: settings are the papers', or the library's defaults."
     )
-    lines = [f"### {table.title}", "", f"After {table.source}. {search}", ""]
+    more = [search, *([table.note] if table.note else []), *_repeated(results, table)]
+    lines = [f"### {table.title}", "", " ".join([f"After {table.source}.", *more]), ""]
     sentences = results.sentences(table)
     if sentences:
         lines += [
@@ -86,62 +86,42 @@ def _section(results: Results, table: Table, drawn: str | None) -> list[str]:
             "|---|---|---|---|---|",
         ]
         lines += [_sentence(results, one) for one in sentences] + [""]
-    if drawn is not None:
-        lines += [f"![{table.title}]({drawn})", ""]
-    lines += ranking(results, table)
+    if drawn:
+        lines += [line for name in drawn for line in (f"![{table.title}]({name})", "")]
+        shown = table.figure.get("metrics", table.metrics)[0]
+        lines += [f"Points are {seeds_told(results, table, shown)}.", ""]
+    lines += ranking(results, table) + _rows(results, table)
     for metric in table.metrics:
-        if drawn is None or not metric.partition(" ")[2].startswith("queries@"):
-            lines += _numbers(results, table, metric)
+        if not drawn or not metric.partition(" ")[2].startswith("queries@"):
+            lines += numbers(results, table, metric)
     return lines
 
 
 def _sentence(results: Results, one: Sentence) -> str:
     extra = " (beyond the paper)" if one.extra else ""
-    least = results.weakest(one)
+    compares, found = decided(results, one)
     sets = [
-        "<br>".join(f"{name} {least[name]}" for name in names) or "-"
+        "<br>".join(f"{name} {found[name]}" for name in names) or "-"
         for names in (one.holds, one.contradicted, one.open)
     ]
-    return f"| {one.says}{extra} | **{one.verdict}** | {' | '.join(sets)} |"
+    return f"| {one.says}{extra}<br>*{compares}* | **{one.told}** | {' | '.join(sets)} |"
 
 
-def _numbers(results: Results, table: Table, metric: str) -> list[str]:
-    """Candidates by data sets, means over seeds, the best of each set in bold."""
-    sets, higher = results.sets(table), direction(metric)
-    means = {
-        one.name: [results.mean(table, data, one.name, metric) for data in sets]
-        for one in table.candidates
-    }
-    means = {name: row for name, row in means.items() if not all(map(math.isnan, row))}
-    if not means:
+def _repeated(results: Results, table: Table) -> list[str]:
+    """Data sets of several conditions count several times."""
+    sets = results.sets(table)
+    names = set(map(data_of, sets))
+    if len(names) == len(sets):
         return []
-    best = [
-        (max if higher else min)(
-            (row[i] for row in means.values() if row[i] == row[i]), default=0.0
-        )
-        for i in range(len(sets))
+    return [
+        f"Verdicts count every pair of data set and r, {len(sets)} in all, of {len(names)} data "
+        "sets: those of one data set are not independent of each other."
     ]
-    arrow = "higher is better" if higher else "lower is better"
-    lines = [
-        f"`{metric}`, {arrow}:",
-        "",
-        f"| | {' | '.join(sets)} |",
-        "|---" * (len(sets) + 1) + "|",
-    ]
-    for name, row in means.items():
-        cells = [_number(value, value == top) for value, top in zip(row, best, strict=True)]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return [*lines, ""]
 
 
-def _number(value: float, best: bool) -> str:
-    if math.isnan(value):
-        return "-"
-    text = (
-        f"{value:,.0f}"
-        if abs(value) >= 100
-        else f"{value:.4f}"
-        if abs(value) < SMALL
-        else f"{value:.3f}"
-    )
-    return f"**{text}**" if best else text
+def _rows(results: Results, table: Table) -> list[str]:
+    """Rows behind all numbers of the table, where they are known."""
+    names = dict.fromkeys(map(data_of, results.sets(table)))
+    known = results.about.get("rows", {})
+    told = ", ".join(f"{name} {known[name]:,}" for name in names if name in known)
+    return [f"Test rows: {told}.", ""] if told else []

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from labelset.study._difference import Difference
-from labelset.study._special import direction
 from labelset.study._table import Table
 from labelset.study._verdict import Comparison, Sentence, called, claim_verdict, sentence_verdict
 
@@ -53,23 +52,14 @@ class Results:
                 found.append(sentence_verdict(expect, own))
         return found
 
-    def weakest(self, sentence: Sentence) -> dict[str, str]:
-        """Data set -> the least convincing comparison, as text: difference, interval.
-
-        Differences are turned so that above 0 is as claimed.
-        """
-        least: dict[str, tuple[float, float, float]] = {}
-        for one in self.comparisons:
-            if (one.table, one.says) == (sentence.table, sentence.says):
-                sign = 1.0 if direction(one.own_metric) else -1.0
-                low, high = sorted((sign * one.found.low, sign * one.found.high))
-                found = (low, high, sign * one.found.delta)
-                name = called(one.data, one.missing)
-                least[name] = min(found, least.get(name, found))
-        return {
-            name: f"{_signed(delta)} [{_signed(low)}, {_signed(high)}]"
-            for name, (low, high, delta) in least.items()
-        }
+    def seeds(self, table: Table, data: str, metric: str) -> tuple[int, int]:
+        """Behind the means of a metric on a data set: of the candidate with fewest, with most."""
+        counts = [
+            len(self.values.get((table.name, data, one.name, metric), ()))
+            for one in table.candidates
+        ]
+        having = [count for count in counts if count]
+        return min(having, default=0), max(having, default=0)
 
     def verdicts(self) -> dict[int, str]:
         """Claim -> reproduced, not reproduced or inconclusive."""
@@ -99,10 +89,6 @@ def read_results(folder: Path, tables: Sequence[Table]) -> Results:
     comparisons = [_comparison(row) for row in _rows(folder / "comparisons.csv")]
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
     return Results(list(tables), values, failed, searched, comparisons, about)
-
-
-def _signed(value: float) -> str:
-    return f"{value + 0.0:+,.0f}" if abs(value) >= 100 else f"{value + 0.0:+.3f}"
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from labelset._atomic import write_bytes
-from labelset.study._about import write_about
+from labelset.study._about import tell_rows, write_about
 from labelset.study._cell import Budget, Cell, final_cells, trial_cells
 from labelset.study._data import available
 from labelset.study._difference import Difference
@@ -18,6 +18,7 @@ from labelset.study._read import Results, read_results
 from labelset.study._special import direction
 from labelset.study._store import Done, Store, csv_bytes
 from labelset.study._table import Table
+from labelset.study._texts import FEATURES
 from labelset.study._verdict import Comparison, compared
 from labelset.study._work import Workshop, do_cells
 from labelset.train._lock import alone
@@ -62,7 +63,8 @@ def study(
     out.mkdir(parents=True, exist_ok=True)
     with alone(out):
         store = Store(out)
-        work = _Work(store, Workshop(folder, device, budget.queries), jobs, budget, began, tell)
+        workshop = Workshop(folder, device, budget.queries, out / FEATURES)
+        work = _Work(store, workshop, jobs, budget, began, tell)
         claims = {table.name: table.claim for table in tables}
         try:
             trials = [c for t in tables for c in trial_cells(t, sets[t.name], budget)]
@@ -81,6 +83,7 @@ def study(
             write_about(out / "about.json", budget, jobs, device, spent, work.did, work.left)
         store.write_results([(cell, claims[cell.table]) for cell in (*trials, *last)])
         _write(out / "comparisons.csv", comparisons(tables, last, store))
+        tell_rows(out / "about.json", {c.data for c in last if c.id in store.done}, folder)
     return read_results(out, tables)
 
 

@@ -25,6 +25,8 @@ class Table:
     title: str
     source: str
     """Where the paper has it."""
+    note: str = ""
+    """What a reader of the page should know besides."""
     metrics: list[str]
     """What is measured on test rows: a stage and a metric each, such as `sigmoid f1-micro`."""
     candidates: list[Candidate]

@@ -11,7 +11,8 @@ A sentence of several comparisons holds where all of them do and is contradicted
 is. Over data sets it is reproduced where it holds on more than half of them and is contradicted
 on none, not reproduced where it is contradicted on more than it holds on, else inconclusive.
 A claim is reproduced where all its sentences are, not reproduced where one of them is not, else
-inconclusive; sentences beyond the paper have no say.
+inconclusive; sentences beyond the paper have no say, and as nobody claimed them they are told to
+hold, not to hold or to be open.
 """
 
 from __future__ import annotations
@@ -24,7 +25,18 @@ from labelset.study._expect import Expect
 from labelset.study._special import direction
 from labelset.study._store import Done
 
-__all__ = ["Comparison", "Sentence", "claim_verdict", "compared", "sentence_verdict"]
+__all__ = [
+    "Comparison",
+    "Sentence",
+    "called",
+    "claim_verdict",
+    "compared",
+    "data_of",
+    "sentence_verdict",
+]
+
+ASKED = {"reproduced": "holds", "not reproduced": "does not hold", "inconclusive": "open"}
+"""Verdicts of what no paper claims."""
 
 Group = dict[str, dict[int, Done]]
 """Candidate -> seed -> what its cell left, on one data set."""
@@ -59,6 +71,7 @@ class Sentence:
     holds: tuple[str, ...]
     contradicted: tuple[str, ...]
     open: tuple[str, ...]
+    main: bool = False
 
     @property
     def verdict(self) -> str:
@@ -67,6 +80,15 @@ class Sentence:
         if 2 * len(self.holds) > sets and not self.contradicted:
             return "reproduced"
         return "not reproduced" if len(self.contradicted) > len(self.holds) else "inconclusive"
+
+    @property
+    def told(self) -> str:
+        """The verdict in words that suit: nothing can be reproduced that nobody claimed.
+
+        >>> Sentence(1, "t", "s", True, ("yeast",), (), ()).told
+        'holds'
+        """
+        return ASKED[self.verdict] if self.extra else self.verdict
 
 
 def compared(
@@ -117,8 +139,9 @@ def sentence_verdict(expect: Expect, comparisons: Sequence[Comparison]) -> Sente
         kind = "contradicted" if "contradicted" in verdicts else "holds" if whole else "open"
         sides[kind].append(name)
     first = comparisons[0]
-    held = {kind: tuple(names) for kind, names in sides.items()}
-    return Sentence(first.claim, first.table, expect.says, expect.extra, **held)
+    holds, contradicted, unsure = map(tuple, sides.values())
+    names = (first.claim, first.table, expect.says, expect.extra)
+    return Sentence(*names, holds, contradicted, unsure, expect.main)
 
 
 def claim_verdict(sentences: Sequence[Sentence]) -> str:
@@ -138,3 +161,12 @@ def claim_verdict(sentences: Sequence[Sentence]) -> str:
 def called(data: str, missing: float) -> str:
     """A data set and its condition."""
     return f"{data} (r = {missing:g})" if missing else data
+
+
+def data_of(name: str) -> str:
+    """The data set alone.
+
+    >>> data_of(called("yeast", 0.5)), data_of("yeast")
+    ('yeast', 'yeast')
+    """
+    return name.partition(" (r = ")[0]

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ import torch
 
 from labelset.compare._work import KILLED
 from labelset.study._cell import Cell
-from labelset.study._data import Ready, open_named, with_missing
+from labelset.study._data import Ready, only_texts, open_named, with_missing
 from labelset.study._fit import fit
 from labelset.study._measure import measure, on_validation
 from labelset.study._scored import Scored
@@ -25,8 +25,9 @@ from labelset.study._store import Done
 
 __all__ = ["Workshop", "do_cells"]
 
-LARGE = 10**8
-"""Products in a pass over the training rows from which on a GPU is the quicker one."""
+LARGE = 3 * 10**9 // 2
+"""Products in a pass over the training rows from which on a GPU is the quicker one, where as many
+trainings share it as there are cores: below, a core of its own is."""
 HERE: dict[str, Workshop] = {}  # of a worker process
 
 
@@ -38,6 +39,8 @@ class Workshop:
     device: str = "cpu"
     """cpu, cuda, or auto: cuda for the larger data sets."""
     queries: int = 200
+    kept: Path | None = None
+    """Where features that were computed are kept, for all processes."""
     ready: dict[str, Ready] = field(default_factory=dict)
 
     def do(self, cell: Cell) -> Done:
@@ -66,8 +69,14 @@ class Workshop:
     def opened(self, name: str) -> Ready:
         """A data set, read once."""
         if name not in self.ready:
-            self.ready[name] = Ready.of(open_named(name, self.folder))
+            self.ready[name] = Ready.of(open_named(name, self.folder, self.kept))
         return self.ready[name]
+
+    def prepare(self, cells: Iterable[Cell]) -> None:
+        """Compute the features of texts, before several processes would."""
+        for name in sorted({cell.data for cell in cells}):
+            if only_texts(name, self.folder):
+                self.opened(name)
 
     def device_for(self, ready: Ready) -> str:
         """Where the cells of a data set are done."""
@@ -98,7 +107,8 @@ def _in_processes(
     cells: Sequence[Cell], workshop: Workshop, jobs: int, goes_on: Callable[[], bool]
 ) -> Iterator[tuple[Cell, Done]]:
     context = multiprocessing.get_context("spawn")  # a GPU cannot be used in forked processes
-    given = (workshop.folder, workshop.device, workshop.queries, os.getpid())
+    workshop.prepare(cells)
+    given = (workshop.folder, workshop.device, workshop.queries, workshop.kept, os.getpid())
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=given)
     others = multiprocessing.active_children()  # which are the caller's
     left, running = iter(cells), dict[Future[Done], Cell]()
@@ -124,11 +134,11 @@ def _in_processes(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(folder: Path | None, device: str, queries: int, parent: int) -> None:
+def _begin(folder: Path | None, device: str, queries: int, kept: Path | None, parent: int) -> None:
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent, which gets Ctrl-C too, will end us
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    HERE["workshop"] = Workshop(folder, device, queries)
+    HERE["workshop"] = Workshop(folder, device, queries, kept)
 
 
 def _end_with(parent: int) -> None:
