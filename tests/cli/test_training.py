@@ -145,8 +145,43 @@ def test_another_search_needs_another_folder(table, tmp_path, capsys):
     pytest.importorskip("optuna")
     command = ["tune", str(table), "--epochs", "1", "--trials", "1", "--out", str(tmp_path / "t")]
     assert main([*command, "--loss", "focal", "--quiet"]) == 0
-    assert main([*command, "--loss", "asl", "--quiet"]) == 2
-    assert "another search" in capsys.readouterr().err
+    for change, words in (
+        (["--loss", "asl"], "holds another search (loss 'focal', not 'asl'); choose another"),
+        (["--loss", "focal", "--epochs", "2"], "holds another search (epochs 1, not 2)"),
+        (["--loss", "focal", "--lr", "0.1"], "(lr None, not 0.1)"),
+        (["--loss", "focal", "--optimise", "map@class"], "(metric 'f1-micro', not 'map@class')"),
+        (["--loss", "focal", "--seed", "3"], "(seed 0, not 3)"),
+    ):
+        assert main([*command, *change, "--quiet"]) == 2
+        assert words in capsys.readouterr().err
+    with np.load(table) as held:
+        np.savez(tmp_path / "other.npz", **{**held, "X": held["X"] + 1})
+    command[1] = str(tmp_path / "other.npz")
+    assert main([*command, "--loss", "focal", "--quiet"]) == 2
+    assert "holds another search (of other data); choose another" in capsys.readouterr().err
+
+
+def test_searches_share_a_storage_without_meeting(table, tmp_path, capsys):
+    """What differs in anything that a value depends on is another study."""
+    optuna = pytest.importorskip("optuna")
+    storage = f"sqlite:///{tmp_path}/all.db"
+    common = ["tune", str(table), "--storage", storage, "--trials", "1", "--quiet", "--json"]
+    searches = (
+        ["--loss", "focal", "--epochs", "1"],
+        ["--loss", "focal", "--epochs", "2"],
+        ["--loss", "focal", "--epochs", "1", "--batch", "50"],
+        ["--loss", "focal", "--epochs", "1", "--train", "optimiser=sgd"],
+        ["--loss", "focal", "--epochs", "1", "--seed", "1"],
+        ["--loss", "focal", "--epochs", "1", "--optimise", "map@class"],
+    )
+    for at, search in enumerate(searches):
+        assert main([*common, *search, "--out", str(tmp_path / str(at))]) == 0
+        assert json.loads(capsys.readouterr().out)["trials"] == 1
+    assert len(optuna.get_all_study_names(storage)) == len(searches)
+    again = [*common, *searches[0], "--out", str(tmp_path / "again")]  # one of them goes on
+    assert main([*again[:5], "2", *again[6:]]) == 0
+    assert json.loads(capsys.readouterr().out)["trials"] == 2
+    assert len(optuna.get_all_study_names(storage)) == len(searches)
 
 
 def test_rows_without_any_label_are_refused_before_anything_is_written(tmp_path, capsys):
@@ -225,7 +260,8 @@ def test_tune_says_what_is_wrong_with_its_files(table, tmp_path, capsys):
         (["--storage", "sqlite://", "--lr", "1e38"], "none of 1 trials came to a value"),
     ):
         capsys.readouterr()
-        assert main([*command, "--out", str(tmp_path), *more]) == 2
+        out = tmp_path / "diverged" if "--lr" in more else tmp_path
+        assert main([*command, "--out", str(out), *more]) == 2
         said = capsys.readouterr().err
         assert words in said
         assert said.count("\n") == 1

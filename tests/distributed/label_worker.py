@@ -3,11 +3,13 @@
 The ranks are forked, so that torch is imported once.
 """
 
+import copy
 import itertools
 import sys
 import warnings
 
 import torch
+from scipy.sparse import csr_matrix
 from torch import distributed, nn
 from torch.distributed import checkpoint
 from torch.distributed.checkpoint.state_dict import (
@@ -24,7 +26,13 @@ from torch.multiprocessing import start_processes
 import labelset as ls
 from labelset import Labels, losses
 from labelset.data import SparseRows
-from labelset.distributed import global_batch, linear_loss, over_labels, shard_labels
+from labelset.distributed import (
+    global_batch,
+    linear_loss,
+    linear_sgd_step,
+    over_labels,
+    shard_labels,
+)
 from labelset.testing._cases import Cases, random_batch, value_and_grad
 
 SETTINGS = [(n, e) for n in losses.names() for e in losses.catalog.get(n).examples]
@@ -293,6 +301,69 @@ def fused_heads():
     return wrong
 
 
+def fused_steps():
+    """linear_sgd_step: weight, bias and the encoder's gradient after each of two steps."""
+    wrong = []
+    kinds = {"unknown": True}, {"soft": True}, {"soft": True, "unknown": True}, {}
+    for turn, (name, example) in enumerate(SEPARABLE):
+        n, reduction = (7, 9, 5, 3)[turn % 4], ("mean", "sum")[turn % 2]
+        loss = losses.build(name, reduction=reduction, **example)
+        x, y = batch(n, **kinds[turn // 2 % 4])
+        y = y if turn % 3 != 2 else Labels.from_dense(y).dense(torch.float64)
+        encoder, head = network(n)
+        w, b = (p.detach().clone() for p in head.parameters())
+        mine, step = share(n, turn), {"lr": 0.3, "weight_decay": 0.1}
+        part, given = (shard_labels(head), y) if turn % 2 else (None, part_of(y, mine, turn))
+        own = [part.weight, part.bias] if turn % 2 else [w[mine].clone(), b[mine].clone()]
+        for number in range(2):
+            e, f = (encoder(x).detach().requires_grad_() for _ in range(2))
+            want = ls.linear_sgd_step(e, w, y, loss, bias=b, **step)
+            got = linear_sgd_step(f, own[0], given, loss, bias=own[1], **step)
+            want.backward()
+            got.backward()
+            held = [t.full_tensor() if turn % 2 else t for t in own]
+            whole = [w, b] if turn % 2 else [w[mine], b[mine]]
+            pairs = zip((got, f.grad, *held), (want, e.grad, *whole), strict=True)
+            if any(off(one.detach(), two.detach()) for one, two in pairs):
+                wrong.append(f"{name} {example} {turn}, step {number}")
+    return wrong
+
+
+def dft_heads():
+    """Every number of the dft head, its gradient, and the way to one process and back."""
+    wrong = []
+    for turn, (name, example) in enumerate(SETTINGS[::3]):
+        n, slack = (9, 7, 11)[turn % 3], (0, 3)[turn % 2]
+        loss, (x, y) = losses.build(name, **example), batch(n, unknown=True)
+        torch.manual_seed(3)
+        order = torch.randperm(n)
+        alone = ls.heads.build("dft", features=5, labels=n, k=2, slack=slack, order=order).double()
+        torch.manual_seed(3 if turn % 2 else rank())  # of slack, only rank 0's numbers count
+        head = copy.deepcopy(alone)
+        head.slack.data.add_(rank())
+        head = shard_labels(head)
+        pieces = x, x.clone()
+        given = [t.requires_grad_() for t in pieces]
+        want, got = loss(alone(given[0]), y), over_labels(loss)(head(given[1]), y)
+        want.backward()
+        got.backward()
+        found = [given[1].grad, *(p.grad for _, p in sorted(head.named_parameters()))]
+        found = [g.full_tensor() if isinstance(g, DTensor) else g for g in found]
+        whole = [given[0].grad, *(p.grad for _, p in sorted(alone.named_parameters()))]
+        pairs = zip((got.detach(), *found), (want.detach(), *whole), strict=True)
+        if any(two is not None and off(one, two) for one, two in pairs):
+            wrong.append(f"{name} {example} {n} {slack}")
+        options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+        state = get_model_state_dict(head, options=options)
+        if rank() == 0:
+            again = ls.heads.build("dft", features=5, labels=n, k=2, slack=slack).double()
+            again.load_state_dict(state)
+            wrong += ["state"] if off(again(x).detach(), alone(x).detach(), 1e-14) else []
+    sparse = SparseRows.from_scipy(csr_matrix((x.detach() * (x.detach() > 0)).numpy()))
+    wrong += ["sparse"] if off(head(sparse).full_tensor(), alone(sparse).detach(), 1e-6) else []
+    return wrong
+
+
 def fused_kernels():
     """The same in float32, whose blocks are computed by the kernels of a CPU."""
     wrong = []
@@ -356,7 +427,12 @@ def grid():
             wrong += [f"{name} {example} DTensor value"] if off(got.detach(), want) else []
             wrong += [f"{name} DTensor gradient"] if off(leaf.grad.full_tensor(), whole) else []
     wrong += fused_grid(mesh, rows)
-    return wrong
+    over = over_labels(global_batch("bce", mesh.get_group("rows")), mesh["labels"])
+    try:
+        linear_sgd_step(v[rows], v[:2], y[rows, :4], over, lr=1.0)
+    except ValueError as error:
+        return wrong if "without global_batch" in str(error) else [*wrong, str(error)]
+    return [*wrong, "a step down the gradient of some rows was made"]
 
 
 def fused_grid(mesh, rows):
@@ -571,6 +647,7 @@ def plain_file():
 CHECKS = (
     *(every_loss, kernels, far_scores, no_reduction, sums_and_learnt, numbers_per_label, links),
     *(only_sums_travel, sharded_heads, fused_heads, fused_kernels, built_in_shards, grid),
+    *(fused_steps, dft_heads),
     *(a_subgroup, replicated, refusals, second_derivatives, the_trap, whole_models),
     *(resharded, plain_file),
 )

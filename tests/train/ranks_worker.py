@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 import torch
 from torch import distributed, nn
+from torch.nn import functional as F
 
 from labelset import train as tr
 from labelset.data import Dataset
+from labelset.train import _state
 from labelset.train._ranks import Ranks
 from labelset.train._state_file import read_state
 
@@ -50,6 +52,36 @@ class Network(nn.Module):
 
     def forward(self, x):
         return self.last(self.blocks(x))
+
+
+class Dropping(nn.Module):
+    """Drops in its own way, by a function, within attention, and adds noise."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 16), nn.Linear(16, 8)
+        self.drop = nn.Sequential(nn.Dropout(0.3), nn.AlphaDropout(0.1))
+        self.stop_at = None  # the step at which a process ends
+
+    def forward(self, x):
+        if self.training and self.stop_at is not None:
+            self.stop_at -= 1
+            if not self.stop_at:
+                raise Killed
+        h = F.dropout(self.drop(self.first(x).tanh()), 0.2, self.training)
+        if self.training:
+            h = h + 0.1 * torch.randn(len(h), 1) * torch.rand(())
+        s = h.view(-1, 4, 4)
+        h = F.scaled_dot_product_attention(s, s, s, dropout_p=0.2 if self.training else 0.0)
+        return self.last(h.flatten(1))
+
+
+def dropping(stop_at=None):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        net = Dropping()
+    net.stop_at = stop_at
+    return net
 
 
 def network():
@@ -126,13 +158,38 @@ def patience():
     return both(data=replace(data, labels=noise), **changes)
 
 
-def dropout_differs():
-    """Ranks do not drop the same entries: the draws of rank 1 are its own."""
-    net = nn.Sequential(nn.Linear(8, 8), nn.Dropout())
-    one = tr.train(dataset(), SETTINGS, encoder=net, parallel="ddp")
-    two = tr.train(dataset(), SETTINGS, encoder=net, parallel="ddp")
-    assert apart(one, two) == 0.0
-    return apart(one, alone_on_first(dataset(), SETTINGS, net))
+def float64_conv(how):
+    """What float32 makes of rounding in so many steps is left out."""
+    wide = {"precision": "float64", "epochs": 8, "batch": 16, "loss": "bce"}
+    return both(how, data=dataset("images"), ema=0.0, **wide)
+
+
+def dropout_resumed(how):
+    """Killed within an epoch; then one process goes on, then all ranks do."""
+    data, ranks, found = dataset(), Ranks.running(), []
+    settings = replace(SETTINGS, batch=16)
+    whole = alone_on_first(data, settings, dropping())
+    for later in ("alone", how):
+        folder = Path(ranks.once(tempfile.mkdtemp))
+        where = {"folder": folder, "save_seconds": 0}
+        with pytest.raises(Killed):
+            tr.train(data, settings, encoder=dropping(5), parallel=how, **where)
+        ranks.wait()
+        if later == how or ranks.first:
+            again = {"encoder": dropping(), "resume": True, "parallel": later}
+            found.append(apart(whole, tr.train(data, settings, **where, **again)))
+        ranks.wait()
+    return max(found)
+
+
+def drawn_by_rank():
+    """Not a check of the package: ranks that draw for their own rows train something else."""
+    plain = _state.draws_over
+    _state.draws_over = lambda ranks, rows: _state.nullcontext()
+    try:
+        return both(encoder=dropping())
+    finally:
+        _state.draws_over = plain
 
 
 def diverged():
@@ -171,6 +228,8 @@ CHECKS = {
     "dft": partial(both, head="dft", head_settings={"k": 2}),
     "batches smaller than the ranks": partial(both, batch=3, epochs=1),
     "conv": lambda: both(data=dataset("images"), ema=0.0),
+    "conv float64": lambda: float64_conv("ddp"),
+    "fsdp conv float64": lambda: float64_conv("fsdp"),
     "own module": lambda: both(encoder=network()),
     "patience": patience,
     "fsdp": lambda: both("fsdp", encoder=network()),
@@ -178,8 +237,14 @@ CHECKS = {
     "fsdp conv": lambda: both("fsdp", data=dataset("images")),
     "resumed": lambda: resumed("ddp"),
     "resumed fsdp": lambda: resumed("fsdp", network()),
-    "dropout": dropout_differs,
+    "dropout": lambda: both(encoder=dropping()),
+    "dropout fsdp": lambda: both("fsdp", encoder=dropping()),
+    "dropout and ranks without rows": lambda: both(encoder=dropping(), batch=3, epochs=1),
+    "dropout resumed": lambda: dropout_resumed("ddp"),
+    "dropout resumed fsdp": lambda: dropout_resumed("fsdp"),
+    "drawn by rank": drawn_by_rank,
     "diverged": diverged,
+    "conv float32": lambda: both(data=dataset("images"), ema=0.0, epochs=8, batch=16, loss="bce"),
     "refused": refused,
 }
 

@@ -306,6 +306,27 @@ def test_results_on_a_full_file_system(undisturbed, small):
         assert [path.name for path in small.iterdir()] == ["ballast"]
 
 
+def test_a_diagram_on_a_full_file_system(undisturbed, small):
+    """The old one stays, and so does the run, whose map would not be the one that was drawn."""
+    (small / "d.svg").write_text("old")
+    (small / "ballast").write_bytes(bytes(1024 * 60))
+    before = contents(undisturbed)
+    command = [
+        "calibrate",
+        str(undisturbed),
+        "--map",
+        "isotonic",
+        "--diagram",
+        str(small / "d.svg"),
+    ]
+    status, said = Child(command).ended()
+    assert status == 2
+    assert f"cannot write {small / 'd.svg'}: No space left on device" in said
+    assert sorted(path.name for path in small.iterdir()) == ["ballast", "d.svg"]
+    assert (small / "d.svg").read_text() == "old"
+    assert contents(undisturbed) == before
+
+
 # ---- a candidate that fails ------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labelset import calibrate
+from labelset._atomic import write_bytes
 from labelset.artefact import Run
 from labelset.calibrate import diagram
 from labelset.catalog import hyperparameters
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
         after = fitted(part.scores)
         curves = {"before": before, f"after {args.map}": after}
         drawn = {name: reliability(p, part.labels) for name, p in curves.items()}
-        Path(args.diagram).write_text(diagram(drawn, f"Reliability on {args.on}"), encoding="utf-8")
+        write_bytes(Path(args.diagram), diagram(drawn, f"Reliability on {args.on}").encode())
     held.save_model()
     if args.json:
         print(json.dumps({"map": fitted.as_json(), "rule_taken_out": had_rule}))

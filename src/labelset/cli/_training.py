@@ -25,7 +25,7 @@ def add_training(verb: Any, epochs: int = 20) -> None:
         default=[],
         metavar="KEY=VALUE",
         help="other settings: optimiser=sgd, schedule=cosine, ema=0.99, patience=5, "
-        "monitor=f1-micro, precision=bfloat16, weight_decay=0, device=cuda",
+        "monitor=f1-micro, precision=bfloat16 or float64, weight_decay=0, device=cuda",
     )
 
 

@@ -3,7 +3,7 @@
 from labelset.distributed._global import GlobalBatch, global_batch
 from labelset.distributed._head import ShardedLinear, shard_labels
 from labelset.distributed._labels import OverLabels, over_labels
-from labelset.distributed._linear import linear_loss
+from labelset.distributed._linear import linear_loss, linear_sgd_step
 from labelset.distributed._lost import RankLost
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "ShardedLinear",
     "global_batch",
     "linear_loss",
+    "linear_sgd_step",
     "over_labels",
     "shard_labels",
 ]

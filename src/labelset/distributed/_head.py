@@ -11,7 +11,8 @@ from torch.nn.functional import linear
 
 from labelset import check
 from labelset.data import SparseRows
-from labelset.distributed._place import group_of
+from labelset.distributed._dft import ShardedDFT
+from labelset.distributed._place import group_of, joined
 from labelset.distributed._ranks import entered, ranks
 
 __all__ = ["ShardedLinear", "shard_labels"]
@@ -21,11 +22,11 @@ def shard_labels(module: nn.Module, group: Any = None) -> nn.Module:
     """A linear layer, or the linear layer of a head, with its labels spread over ranks.
 
     `module` is an `nn.Linear`, or a module whose `classifier` is one (the `linear` head), which
-    is changed in place. Of n labels each of the R ranks of `group` (None: all; or a 1-D
-    DeviceMesh) gets ceil(n / R), the last fewer or none. Rank 0's numbers are used. What comes
-    back has the names of an `nn.Linear`; weight and bias are DTensors, `Shard(0)`, and so are the
-    logits, `Shard(1)`, for `over_labels`. Features are plain tensors or `SparseRows`, the same on
-    every rank.
+    is changed in place, or the `dft` head. Of n labels each of the R ranks of `group` (None: all;
+    or a 1-D DeviceMesh) gets ceil(n / R), the last fewer or none. Rank 0's numbers are used. What
+    comes back has the names of what was given; weight and bias (of a dft head, `slack`) are
+    DTensors, `Shard(0)`, and so are the logits, `Shard(1)`, for `over_labels`. Features are plain
+    tensors or `SparseRows`, the same on every rank.
 
     Where no rank can hold the whole weight, give a layer made with `device="meta"`, then call
     `to_empty(device=...)` and `reset_parameters()`, or load a checkpoint.
@@ -35,11 +36,15 @@ def shard_labels(module: nn.Module, group: Any = None) -> nn.Module:
     >>> shard_labels(nn.Linear(3, 5))
     Linear(in_features=3, out_features=5, bias=True)
     """
+    slack = getattr(module, "slack", None)
+    if isinstance(slack, Tensor) and getattr(module, "name", None) == "dft":
+        alone = ranks(group_of(group)) == 1
+        return module if alone else ShardedDFT(module, _mesh(group, slack.device.type))
     inner = module if isinstance(module, nn.Linear) else getattr(module, "classifier", None)
     if not isinstance(inner, nn.Linear):
         raise TypeError(
-            "shard_labels takes an nn.Linear or a module whose classifier is one (the linear "
-            f"head), got {type(module).__name__}"
+            "shard_labels takes an nn.Linear, a module whose classifier is one (the linear head), "
+            f"or the dft head, got {type(module).__name__}"
         )
     if ranks(group_of(group)) == 1:
         return module
@@ -71,16 +76,12 @@ class ShardedLinear(nn.Module):
 
     def forward(self, features: Tensor | SparseRows) -> Tensor:
         """(..., labels) as a DTensor, of which this rank has its labels."""
-        from torch.distributed.tensor import DTensor, Shard
-
         w, b = self.weight.to_local(), None if self.bias is None else self.bias.to_local()
         if isinstance(features, SparseRows):
             v = features @ w.T if b is None else features @ w.T + b
         else:
             v = linear(entered(features, self.mesh.get_group()), w, b)
-        whole = torch.empty(*v.shape[:-1], self.out_features, device="meta")
-        about: Any = {"shape": whole.shape, "stride": whole.stride(), "run_check": False}
-        return DTensor.from_local(v, self.mesh, [Shard(v.ndim - 1)], **about)
+        return joined(v, self.out_features, self.mesh)
 
     @torch.no_grad()
     def reset_parameters(self, seed: int = 0) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, distributed
 from labelset.distributed._lost import all_reduce
 from labelset.distributed._ranks import ALONE, Grid, axis, members, ranks
 
-__all__ = ["Place", "group_of", "is_dtensor", "placed"]
+__all__ = ["Place", "chunk", "group_of", "is_dtensor", "joined", "placed"]
 
 Span = tuple[int, int, int]
 """first, last and all: this rank holds first ... last - 1 of 0 ... all - 1."""
@@ -50,6 +50,15 @@ def placed(t: Tensor, dim: int, group: Any, rows: Any, height: int) -> tuple[Ten
         local, place = t, _told(t, dim, axis(group), rows, height)
     _keep_apart(place.grid)
     return local, place
+
+
+def joined(v: Tensor, n: int, mesh: Any) -> Tensor:
+    """Logits of this rank's labels as a DTensor of (..., n), `Shard` over its last dimension."""
+    from torch.distributed.tensor import DTensor, Shard
+
+    whole = torch.empty(*v.shape[:-1], n, device="meta")
+    about: Any = {"shape": whole.shape, "stride": whole.stride(), "run_check": False}
+    return DTensor.from_local(v, mesh, [Shard(v.ndim - 1)], **about)
 
 
 def _told(t: Tensor, dim: int, group: Any, rows: Any, height: int) -> Place:
@@ -108,7 +117,7 @@ def _cuts(t: Any, dim: int) -> tuple[dict[int, Span], dict[int, Any]]:
                 f"call redistribute(placements=[Shard({dim})]) on it"
             )
         size, index = t.device_mesh.size(number), t.device_mesh.get_local_rank(number)
-        spans[along] = _chunk(t.shape[along], size, index)
+        spans[along] = chunk(t.shape[along], size, index)
         groups[along] = t.device_mesh.get_group(number)
     return spans, groups
 
@@ -118,7 +127,7 @@ def _plain_shard(placement: Any) -> bool:
     return bool(placement.is_shard()) and type(placement).__name__ == "Shard"
 
 
-def _chunk(n: int, size: int, index: int) -> Span:
+def chunk(n: int, size: int, index: int) -> Span:
     """What a DTensor gives to the rank: equal pieces, the last ones shorter or empty."""
     step = -(-n // size)
     first = min(index * step, n)

@@ -59,12 +59,14 @@ class Module(Encoder):
 
 
 class _Unit(nn.Module):
-    """Bytes to [0, 1], then the module."""
+    """Bytes to [0, 1], as precise as the module's weights are; then the module."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner
 
     def forward(self, batch: Any) -> Any:
-        bytes_ = isinstance(batch, Tensor) and batch.dtype == torch.uint8
-        return self.inner(batch.float() / 255 if bytes_ else batch)
+        if not isinstance(batch, Tensor) or batch.dtype != torch.uint8:
+            return self.inner(batch)
+        wide = any(p.dtype == torch.float64 for p in self.inner.parameters())
+        return self.inner((batch.double() if wide else batch.float()) / 255)

@@ -78,15 +78,15 @@ class DFT(Head):
         self.register_load_state_dict_post_hook(_after_load)  # type: ignore[no-untyped-call]
         self._renew()
 
-    def _fourier(self) -> Tensor:
-        """F in float64, the label of row j at place order[j]."""
-        n = self.n
+    @staticmethod
+    def fourier(places: Tensor, n: int, k: int) -> Tensor:
+        """(labels, 2 k + 1) float64: the rows of F of the labels at these of n places."""
         # whole-number angles reduced modulo n: cosines are exact to the last bit or so
-        steps = torch.arange(1, self.k + 1, dtype=torch.float64, device="cpu")
-        turns = (self.order.cpu().double()[:, None] * steps) % n
+        steps = torch.arange(1, k + 1, dtype=torch.float64, device="cpu")
+        turns = (places.cpu().double()[:, None] * steps) % n
         angle = turns * (2 * math.pi / n)
-        waves = torch.stack([angle.cos(), angle.sin()], dim=2).reshape(n, 2 * self.k)
-        constant = torch.full((n, 1), 1 / math.sqrt(n), dtype=torch.float64, device="cpu")
+        waves = torch.stack([angle.cos(), angle.sin()], dim=2).reshape(-1, 2 * k)
+        constant = torch.full((len(places), 1), 1 / math.sqrt(n), dtype=torch.float64, device="cpu")
         return torch.cat([constant, math.sqrt(2 / n) * waves], dim=1)
 
     def _apply(self, fn: Any, recurse: bool = True) -> DFT:
@@ -99,7 +99,8 @@ class DFT(Head):
         """Make the fixed part where the learnt part is, and as precise."""
         where = self.projection.weight
         if where.device.type != "meta" and self.order.device.type != "meta":
-            self.register_buffer("frequencies", self._fourier().to(where), persistent=False)
+            fixed = self.fourier(self.order, self.n, self.k).to(where)
+            self.register_buffer("frequencies", fixed, persistent=False)
 
     def project(self, features: Any) -> Tensor:
         """P e + c."""

@@ -20,14 +20,22 @@ ENTRIES = 1 << 22
 
 
 class Model(nn.Module):
-    """logits = head(encoder(inputs)), or head(inputs) where nothing before it is trained."""
+    """logits = head(encoder(inputs)), or head(inputs) where nothing before it is trained.
 
-    def __init__(self, encoder: nn.Module | None, head: Head) -> None:
+    `wide`: all of it in float64, inputs as well.
+    """
+
+    def __init__(self, encoder: nn.Module | None, head: Head, wide: bool = False) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
+        self.wide = wide
+        if wide:
+            self.double()
 
     def forward(self, inputs: Tensor | SparseRows) -> Tensor:
+        if self.wide and isinstance(inputs, Tensor) and inputs.is_floating_point():
+            inputs = inputs.double()  # sparse rows take after the weight
         logits: Tensor = self.head(inputs if self.encoder is None else self.encoder(inputs))
         return logits
 

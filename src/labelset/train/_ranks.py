@@ -60,11 +60,6 @@ class Ranks:
         if self.size > 1:
             distributed.barrier()
 
-    def draw_otherwise(self, seed: int) -> None:
-        """All ranks but the first start torch's generators at `seed`, lest they drop alike."""
-        if self.rank:
-            torch.manual_seed(seed)
-
     def share(self, rows: Tensor) -> Tensor:
         """The rows of this rank: one piece of a batch that was cut as evenly as can be."""
         return rows if self.size == 1 else rows.tensor_split(self.size)[self.rank]

@@ -16,7 +16,7 @@ from labelset.train._schedule import SCHEDULES
 
 __all__ = ["Settings"]
 
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "bfloat16", "float64")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,9 @@ class Settings:
     ema: float = 0.0
     """Decay of the moving average of weights, such as 0.99; 0: no average."""
     precision: str = "float32"
-    """Of products in training; weights, losses and final scores are float32 in any case."""
+    """bfloat16: of products in training, all else being float32. float64: of weights and losses,
+    too, which is slow, and tells rounding from other differences. Final weights and scores are
+    float32 in any case."""
     patience: int = 0
     """Stop after so many epochs without a better validation metric; 0: never."""
     monitor: str | None = "map@class"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from labelset.losses import Loss
 from labelset.train._average import Average
 from labelset.train._batch_norm import batch_norm_over
+from labelset.train._draws import draws_over
 from labelset.train._model import Model, scores
 from labelset.train._monitor import Monitor
 from labelset.train._optimiser import Optimiser, store_by_feature
@@ -51,7 +53,7 @@ class Training:
             head = task.build_head(settings)
         if task.encoder.module is None:
             store_by_feature(head, task.width)
-        self.model = Model(task.encoder.module, head)
+        self.model = Model(task.encoder.module, head, wide=settings.precision == "float64")
         self.net = self.parallel.spread(self.model, settings.device, task.inputs[:2])
         self.loss = settings.build_loss().to(settings.device)
         decay = settings.weight_decay or 0.0
@@ -120,10 +122,12 @@ class Training:
         return v
 
     def finished(self) -> Model:
-        """The model with the best weights, whole and on the CPU."""
+        """The model with the best weights, whole, on the CPU and in float32."""
         assert self.best is not None
         model = self.parallel.finished(self.model, self.best).eval().to("cpu")
         assert isinstance(model, Model)
+        if model.wide:
+            model.float()
         self.task.encoder.module = model.encoder
         return model
 
@@ -145,7 +149,6 @@ class Training:
             for at in range(within["steps"], len(batches)):
                 step, steps = number * len(batches) + at, settings.epochs * len(batches)
                 rate = (settings.lr or 0.0) * share(settings.schedule, step, steps)
-                self.ranks.draw_otherwise(mixed(settings.seed, f"step {step} {self.ranks.rank}"))
                 total = total + self._step(loss, batches[at], rate) * len(batches[at])
                 seen += len(batches[at])
                 spent = time.perf_counter() - began
@@ -159,16 +162,28 @@ class Training:
             set_random_state(self._random, self.settings.device)
             self._random = None
 
+    def _drawing(self, rows: int) -> AbstractContextManager[object]:
+        """Heads draw no random numbers; a network before them may."""
+        return nullcontext() if self.model.encoder is None else draws_over(self.ranks, rows)
+
+    def _draw_alike(self, rows: int) -> None:
+        """A rank without rows cannot tell what was drawn; the first one always has some."""
+        if rows < self.ranks.size:
+            device = self.settings.device
+            set_random_state(self.ranks.once(lambda: random_state(device)), device)
+
     def _step(self, loss: Loss, rows: Tensor, rate: float) -> Tensor:
         inputs, labels = self.task.batch(self.ranks.share(rows), self.settings.device)
         narrow = self.settings.precision == "bfloat16"
-        kind = torch.device(self.settings.device).type
-        with torch.autocast(kind, dtype=torch.bfloat16, enabled=narrow):
+        kind, drawing = torch.device(self.settings.device).type, self._drawing(len(rows))
+        with drawing, torch.autocast(kind, dtype=torch.bfloat16, enabled=narrow):
             logits = self.net(inputs)
         value = loss(logits, labels)
         if kind == "cpu" and not math.isfinite(value.item()):  # elsewhere looking would wait for it
             self._lost(value.item())
-        value.backward()  # type: ignore[no-untyped-call]
+        with drawing:  # where activations are not kept, what was drawn is drawn again
+            value.backward()  # type: ignore[no-untyped-call]
+        self._draw_alike(len(rows))
         self.optimiser.step(rate)
         if self.average is not None:
             self.average.update(self.model)

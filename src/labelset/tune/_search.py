@@ -19,6 +19,7 @@ from labelset.data import Dataset, ensure_split
 from labelset.metrics import build as build_metric
 from labelset.train import Diverged, Progress, Settings, Trained, train
 from labelset.train._ranks import Ranks
+from labelset.tune._same import Search
 from labelset.tune._study import best, ended, in_reach, open_study, search
 
 __all__ = ["Tuned", "space", "tune"]
@@ -72,15 +73,16 @@ def tune(
     The study lives in `storage` (any that Optuna knows; an SQLite file in `out` by default): the
     same call again goes on until `trials` are done in all. Any number of processes may share a
     study, and so do the ranks of a process group (torchrun), each with trials of its own; together
-    they make `trials`, not more.
+    they make `trials`, not more. Data, metric, settings, space and seed are part of the study's
+    name: searches that differ in any of them share a storage without meeting.
     """
     optuna = _optuna()
     shared = {"monitor": "map@class", **(training or {})}
-    Settings.from_json({**shared, "loss": loss})  # before anything is written
+    plain = Settings.from_json({**shared, "loss": loss, "seed": seed})  # before anything is written
     dataset, folder, ranks = ensure_split(dataset, seed=0), Path(out), Ranks.running()
+    about = Search.of(dataset, optimise, plain, space(loss))
+    about.check_alone(folder / FOUND)
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"{loss}-{optimise}-{dataset.fingerprint()[:12]}"
-    _same_search(folder / FOUND, name)
     higher = build_metric(optimise).higher_is_better
     storage = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
 
@@ -93,7 +95,7 @@ def tune(
         return _value(_run(dataset, got), optimise)
 
     with in_reach(optuna, storage):
-        study = open_study(optuna, storage, name, higher)
+        study = open_study(optuna, storage, about.name, higher)
         search(optuna, study, objective, trials, seed, progress)
         settings = _settings(best(study), loss, shared, seed)
     run = finished(_run(dataset, train(dataset, settings, parallel="alone")), optimise)
@@ -101,7 +103,7 @@ def tune(
     rate, done = {"lr": settings.lr}, len(ended(study))
     found = Tuned(study.best_value, settings.loss_settings, rate, done, run)
     if ranks.first:
-        _write(found, folder, {"loss": loss, "study": name})
+        _write(found, folder, {"loss": loss, "study": about.name, "search": about.facts})
     return found
 
 
@@ -109,18 +111,6 @@ def _write(found: Tuned, folder: Path, about: dict[str, Any]) -> None:
     found.run.save(folder / "best")
     held = {f.name: getattr(found, f.name) for f in fields(found) if f.name != "run"}
     write_bytes(folder / FOUND, json.dumps(held | about, indent=1).encode())
-
-
-def _same_search(path: Path, name: str) -> None:
-    """A folder holds one search: another loss, metric or data set needs another."""
-    if not path.is_file():
-        return
-    try:
-        same = json.loads(path.read_text(encoding="utf-8"))["study"] == name
-    except (ValueError, LookupError, TypeError):
-        raise ValueError(f"{path}: is damaged; delete it, and the search goes on") from None
-    if not same:
-        raise ValueError(f"{path.parent}: holds another search; choose another folder")
 
 
 def _settings(trial: Any, loss: str, shared: dict[str, Any], seed: int) -> Settings:
