@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -170,3 +171,35 @@ def test_what_all_find_wrong_is_said_once(place, alone):
     assert ended.returncode != 0
     assert ended.stderr.count("labelset: ") == ended.stderr.count("give a file") == 1
     assert not ended.stdout
+
+
+def test_ranks_of_two_machines(place, alone, tmp_path):
+    """Two starts of torchrun, one rank each, that find one another over the network."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    start = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nnodes",
+        "2",
+        "--nproc-per-node",
+        "1",
+    ]
+    start += ["--master-addr", "127.0.0.1", "--master-port", str(port), "--node-rank"]
+    command = commands(place, tmp_path)["train"]
+    nodes = [
+        subprocess.Popen(
+            [*start, str(node), "-m", "labelset", *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+        for node in (0, 1)
+    ]
+    said = [node.communicate(timeout=200)[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], said
+    assert [text.count("model: ") for text in said] == [1, 0]
+    assert far(place / "alone" / "train", tmp_path / "train") < 1e-5
