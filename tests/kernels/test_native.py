@@ -9,6 +9,7 @@ from labelset.kernels import _native
 from labelset.kernels._formula import Formula
 from labelset.kernels._lower import lowered
 from labelset.kernels._native_confusion import soft_counts, soft_counts_gradient
+from labelset.kernels._native_steps import CODES, LOGISTIC
 from labelset.kernels._native_ways import LogSums, log_sums, log_sums_gradient
 from labelset.kernels._trace import trace
 from labelset.losses._base import reduce
@@ -185,6 +186,26 @@ def test_labels_outside_the_unit_interval_are_refused(bad, dtype):
         _native.separable(program, columns, torch.randn(3, 4), y, 1.0)
 
 
+@pytest.mark.parametrize("place", [0, 63, 64, 200, 255, 256, 299])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_one_wrong_label_is_found_wherever_it_is(place, dtype):
+    program, columns = program_of(sides(built("bce")), 1)
+    y = torch.zeros(3, 300, dtype=dtype)
+    y[1, place] = 2
+    with pytest.raises(ValueError, match=f"row 1, label {place}"):
+        _native.separable(program, columns, torch.randn(3, 300), y, 1.0)
+
+
+def test_every_label_is_found_wherever_it_is():
+    """One label that is on at a time: its gradient, and no other, has the other sign."""
+    program, columns = program_of(sides(built("bce")), 1)
+    v = torch.randn(1, 333, generator=torch.Generator().manual_seed(5))
+    for place in range(333):
+        y = torch.arange(333)[None] == place
+        gradient = _native.separable(program, columns, v, y, 1.0)[2]
+        assert torch.equal(gradient < 0, y)
+
+
 def test_shapes_and_kinds_are_checked():
     program, columns = program_of(lambda v: (v, v * v), 1)
     with pytest.raises(ValueError, match="shape"):
@@ -252,6 +273,17 @@ def test_powers(exponent):
     got, exact = applied("power", x, exponent), (x.double() ** exponent).float()
     normal = (exact.abs() >= 2.0**-126) | (exact == 0) | exact.isnan()
     torch.testing.assert_close(got[normal], exact[normal], rtol=2 * ULP, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["asl", "focal", "hill", "mse", "splc"])
+def test_no_exponential_is_computed_twice(name):
+    """What is made of a sigmoid and its slope comes from one exp(-|x|)."""
+    program, _ = program_of(lambda v: (built(name).pos(v), built(name).neg(v)), 1)
+    steps, _ = program.off
+    codes = steps[8 + 2 * steps[3] :: 8]
+    logistic = codes >= LOGISTIC
+    assert logistic.sum() == 1
+    assert not np.isin(codes, [CODES["decay"], CODES["exp"]]).any()
 
 
 def test_choices_and_sums_are_torchs():

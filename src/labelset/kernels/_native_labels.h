@@ -33,10 +33,34 @@ static long NAME(stored)(const Labels *y, long from, long length, Desk *d) {
 
 static inline long NAME(set_of)(const uint8_t *bits, long from, long end, long found, Desk *d) {
     for (long i = from; i < end; i++)
-        if (bits[i]) d->at[found] = (int32_t)i, d->on[found++] = bits[i];
+        if (bits[i]) d->at[found] = (int32_t)i, d->on[found++] = bits[i], d->wrong |= bits[i] > 1;
     return found;
 }
 
+#if VECTOR
+/* One bit for each byte of a chunk that is not 0. */
+static inline uint64_t NAME(which)(const uint8_t *bits) {
+#if VECTOR == 64
+    __m512i bytes = _mm512_loadu_si512(bits);
+    return _mm512_test_epi8_mask(bytes, bytes);
+#else
+    __m256i none = _mm256_setzero_si256(), low = _mm256_loadu_si256((const __m256i *)bits);
+    __m256i high = _mm256_loadu_si256((const __m256i *)(bits + 32));
+    uint32_t first = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, none));
+    return ~(first | (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, none)) << 32);
+#endif
+}
+
+static long NAME(set)(const uint8_t *bits, long length, Desk *d) {
+    long found = 0, i = 0;
+    for (; i + CHUNK <= length; i += CHUNK)
+        for (uint64_t some = NAME(which)(bits + i); some; some &= some - 1) {
+            long at = i + __builtin_ctzll(some);
+            d->at[found] = (int32_t)at, d->on[found++] = bits[at], d->wrong |= bits[at] > 1;
+        }
+    return NAME(set_of)(bits, i, length, found, d);
+}
+#else
 static long NAME(set)(const uint8_t *bits, long length, Desk *d) {
     long found = 0, i = 0;
     for (; i + CHUNK <= length; i += CHUNK) {
@@ -48,10 +72,14 @@ static long NAME(set)(const uint8_t *bits, long length, Desk *d) {
     }
     return NAME(set_of)(bits, i, length, found, d);
 }
+#endif
 
 static inline long NAME(above_of)(const float *soft, long from, long end, long found, Desk *d) {
     for (long i = from; i < end; i++)
-        if (soft[i] != 0.0f) d->at[found] = (int32_t)i, d->on[found++] = soft[i];
+        if (soft[i] != 0.0f) {
+            d->at[found] = (int32_t)i, d->on[found++] = soft[i];
+            d->wrong |= soft[i] < 0.0f || soft[i] > 1.0f;
+        }
     return found;
 }
 
@@ -70,10 +98,8 @@ static long NAME(above)(const float *soft, long length, Desk *d) {
 /* Where they are, and how much they are on: NaN where unknown. Dense labels are checked on the way. */
 static long NAME(listed)(const Labels *y, long from, long length, Desk *d) {
     if (y->kind == SPARSE) return NAME(stored)(y, from, length, d);
-    long found = y->kind == DENSE_BITS ? NAME(set)(y->bits + from, length, d)
-                                       : NAME(above)(y->values + from, length, d);
-    for (long e = 0; e < found; e++) d->wrong |= d->on[e] < 0.0f || d->on[e] > 1.0f;
-    return found;
+    return y->kind == DENSE_BITS ? NAME(set)(y->bits + from, length, d)
+                                 : NAME(above)(y->values + from, length, d);
 }
 
 /* How a job ended: 0 without memory, 1 well, 2 having met labels outside [0, 1]. */

@@ -10,6 +10,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 
 #define BLOCK 256 /* numbers a step runs over: the buffers of a program fit the nearest cache */
 #define STRIDE (BLOCK + 16) /* between buffers, so that they do not all want the same lines of it */
@@ -40,34 +43,44 @@ enum { DENSE_BITS, DENSE_SOFT, SPARSE };
 #endif
 
 #define NAME(x) plain_##x
+#define VECTOR 0 /* bytes, where functions are written for vectors of a known width */
 #include "_native_all.h"
 #undef NAME
+#undef VECTOR
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define CHOICE 1
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 #define NAME(x) avx2_##x
+#define VECTOR 32
 #include "_native_all.h"
 #undef NAME
+#undef VECTOR
 #pragma GCC pop_options
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,prefer-vector-width=512")
 #define NAME(x) avx512_##x
+#define VECTOR 64
 #include "_native_all.h"
 #undef NAME
+#undef VECTOR
 #pragma GCC pop_options
 #elif defined(__x86_64__) && defined(__clang__)
 #define CHOICE 1
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
 #define NAME(x) avx2_##x
+#define VECTOR 32
 #include "_native_all.h"
 #undef NAME
+#undef VECTOR
 #pragma clang attribute pop
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma"))), apply_to = function)
 #define NAME(x) avx512_##x
+#define VECTOR 64
 #include "_native_all.h"
 #undef NAME
+#undef VECTOR
 #pragma clang attribute pop
 #endif
 

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from labelset.kernels._formula import Formula, Step
+from labelset.kernels._native_logistic import logistic
 
-__all__ = ["CODES", "Line", "Writer"]
+__all__ = ["CODES", "LOGISTIC", "Line", "Writer"]
 
 # the numbers of the steps in `play` of _native_program.h; a, b, c, d are registers, k, l constants
 SERIES = {
@@ -43,12 +44,11 @@ class Writer:
     """Chooses the steps: a product and a sum become one, and so does all that a sigmoid takes."""
 
     def __init__(self, formula: Formula, outputs: Sequence[int]) -> None:
-        self.steps, self.lines = formula.steps, list[Line]()
+        self.steps, needed, self.logistic = logistic(formula.steps, outputs)
+        self.lines = list[Line]()
         self.done, self.pinned = set[int](), dict[int, float]()
-        needed = _needed(formula, outputs)
         self.uses = Counter(arg for z in needed for arg in self.steps[z].args)
         self.uses.update(outputs)
-        self.logistic = _logistic(self.steps, needed)
 
     def number(self, x: int) -> float | None:
         """The value of a constant, None for anything else."""
@@ -201,40 +201,3 @@ class Writer:
         if exponent != int(exponent):
             return "power", args, parts
         return ("odd power" if int(exponent) % 2 else "even power"), args, parts
-
-
-def _needed(formula: Formula, outputs: Sequence[int]) -> list[int]:
-    """The steps that the outputs are computed from."""
-    found, waiting = set[int](), list(outputs)
-    while waiting:
-        z = waiting.pop()
-        if z not in found:
-            found.add(z)
-            waiting += formula.steps[z].args
-    return sorted(found)
-
-
-def _logistic(steps: list[Step], needed: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Steps that are sigmoid(x) (0), sigmoid(-x) (1), softplus(x) (2) or logsigmoid(x) (3) of a
-    step x: place -> (x, which)."""
-    at = {steps[z]: z for z in needed}
-    zero = at.get(Step("constant", (), 0.0), -1)
-
-    def place(op: str, *args: int) -> int:
-        return at.get(Step(op, args), -1)
-
-    found: dict[int, tuple[int, int]] = {}
-    for z in needed:
-        if steps[z].op != "decay":
-            continue
-        (x,) = steps[z].args
-        near, rest, sign = place("unit", z), place("log1p_unit", z), place("ge", x, zero)
-        far, low, high = place("mul", *sorted((z, near))), *sorted((x, zero))
-        results = (
-            place("where", sign, near, far),
-            place("where", sign, far, near),
-            place("add", *sorted((rest, place("max", low, high)))),
-            place("sub", place("min", low, high), rest),
-        )
-        found |= {y: (x, bit) for bit, y in enumerate(results) if y >= 0}
-    return found

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from labelset.kernels import _native
+from labelset.kernels._evaluate import evaluate
 from labelset.kernels._formula import Formula
 from labelset.kernels._gradient import Result, differentiable
 from labelset.kernels._lower import lowered
@@ -36,8 +38,6 @@ class Metric:
     opposite: bool
     """Whether the slope of `no` is minus that of `yes`."""
     columns: list[Tensor]
-    loss: Callable[..., Tensor]
-    """The loss of tp, fp, fn and tn as it is written."""
     texts: dict[bool, tuple[str, str, str]] = field(default_factory=dict)
 
     @property
@@ -76,7 +76,7 @@ def traced_metric(
     r, (value,), _ = trace(lambda tp, fp, fn, tn: (loss(tp, fp, fn, tn),), 4)
     ratio = lowered(r, (value, *(r.slope(value, r.input(k)) for k in range(4))))
     opposite = f.neg(slopes[0]) == slopes[1]
-    return Metric(lowered(f, (yes, no, *slopes)), ratio, opposite, columns, loss)
+    return Metric(lowered(f, (yes, no, *slopes)), ratio, opposite, columns)
 
 
 def confusion(
@@ -96,20 +96,20 @@ def confusion(
 def _by_native(
     metric: Metric, v: Tensor, labels: Tensor | Labels, average: str, mean: bool
 ) -> Result:
-    """Sums and gradient in C, and between them the few ratios in float64 by torch."""
+    """Sums and gradient in C, and between them the few ratios in float64."""
     by_row, micro = average in ("samples", "micro"), average == "micro"
     given = metric.program, metric.columns, v, labels, by_row
-    sums, on, known = soft_counts(*given, metric.counts_last)
+    sums, on, known = (t.numpy() for t in soft_counts(*given, metric.counts_last))
     if micro:
-        sums, known = sums.sum(1, keepdim=True), known.sum(0, keepdim=True)
-    weights = on if average == "weighted" else (known > 0).double()
-    with torch.enable_grad():
-        sums = sums.requires_grad_()
-        total = torch.where(weights > 0, metric.loss(*sums) * weights, 0.0).sum()
-        if mean:
-            total = total / weights.sum().clamp(min=torch.finfo(torch.float32).tiny)
-        (slopes,) = torch.autograd.grad(total, sums)
-    return total.detach().float(), soft_counts_gradient(*given, slopes), None
+        sums, known = sums.sum(1, keepdims=True), known.sum(0, keepdims=True)
+    weights = on if average == "weighted" else (known > 0).astype(float)
+    if mean:
+        weights = weights / max(weights.sum(), torch.finfo(torch.float32).tiny)
+    value, *slopes = (
+        np.where(weights > 0, part * weights, 0.0) for part in evaluate(*metric.ratio, [*sums])
+    )
+    gradient = soft_counts_gradient(*given, torch.from_numpy(np.stack(slopes)))
+    return torch.tensor(value.sum(), dtype=torch.float32), gradient, None
 
 
 def _by_triton(
