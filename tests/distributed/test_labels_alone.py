@@ -50,8 +50,10 @@ def test_alone_a_layer_stays_as_it_is():
     layer, head = nn.Linear(3, 5), ls.heads.build("linear", features=3, labels=5)
     assert ls.distributed.shard_labels(layer) is layer
     assert ls.distributed.shard_labels(head) is head
-    with pytest.raises(TypeError, match=r"nn.Linear.*DFT"):
-        ls.distributed.shard_labels(ls.heads.build("dft", features=3, labels=9, k=2))
+    dft = ls.heads.build("dft", features=3, labels=5, k=1)
+    assert ls.distributed.shard_labels(dft) is dft
+    with pytest.raises(TypeError, match="Conv1d"):
+        ls.distributed.shard_labels(nn.Conv1d(3, 5, 1))
 
 
 def test_it_is_a_loss_like_any_other():
@@ -68,7 +70,7 @@ def test_it_is_a_loss_like_any_other():
     ("given", "words"),
     [
         (Largest, "cannot know what to add up"),
-        (torch.nn.BCEWithLogitsLoss, "must be a Loss"),
+        (torch.nn.BCEWithLogitsLoss, "must be a loss"),
         (lambda: ls.distributed.over_labels("bce"), "cannot know what to add up"),
     ],
 )

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from labelset import Labels, losses
+from labelset.losses._base import as_loss
 
 V, Y = torch.zeros(2, 3), torch.zeros(2, 3)
 BAD = {
@@ -40,6 +41,26 @@ def test_links_check_their_scores():
     for scores, message in ((V.long(), "floating point"), (V.numpy(), "torch.Tensor")):
         with pytest.raises(TypeError, match=message):
             losses.build("spa").link(scores)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "name", ["asl", "bce", "focal", "focal-margin", "lpr", "mse", "spa", "spa+lpr", "wan"]
+)
+def test_infinite_scores_mean_what_the_formula_tends_to(name, dtype):
+    loss = losses.build(name)
+    far = loss.link(torch.tensor([[-3e4, 3e4]], dtype=dtype))
+    assert torch.equal(loss.link(torch.tensor([[-torch.inf, torch.inf]], dtype=dtype)), far)
+    assert far[0, 0] == 0
+    assert far[0, 1] == pytest.approx(0.96372 if name == "asl" else 1, abs=1e-5)
+    assert loss.link(torch.tensor([[torch.nan]], dtype=dtype)).isnan().all()
+
+
+def test_what_is_no_loss_is_refused_in_plain_words():
+    with pytest.raises(TypeError, match=r"^loss must be a loss or the name of one, got int$"):
+        as_loss("loss", 3)
+    with pytest.raises(TypeError, match="must be a Separable loss or the name of one"):
+        losses.build("mix", pos=3, neg="bce")
 
 
 @pytest.mark.parametrize("name", ["two-way", "hill", "smooth", "sigmoid-f1", "softmax", "splc"])

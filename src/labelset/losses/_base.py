@@ -22,6 +22,8 @@ __all__ = ["Loss", "NoLink", "as_loss", "reduce"]
 
 Terms = tuple[Tensor, Tensor | None]
 """Values, and their weights: 0 where nothing is known, None where every weight is 1."""
+FAR = 1e30
+"""The score that an infinite one is taken for by a link: there inf - inf would be NaN."""
 
 
 class NoLink(RuntimeError):
@@ -116,7 +118,7 @@ class Loss(ABC):
         reason = self.link_missing()
         if reason is not None:
             raise NoLink(f"{type(self).__name__} has no link: {reason}")
-        return torch.sigmoid(self.log_odds(check.logits(logits)))
+        return torch.sigmoid(self.log_odds(check.logits(logits).clamp(-FAR, FAR)))
 
     def log_odds(self, v: Tensor) -> Tensor:
         """log(p / (1 - p)) of the linked probability p: its exact and differentiable form."""
@@ -273,7 +275,6 @@ def as_loss(name: str, value: Any, kind: type = Loss) -> Any:
     elif isinstance(value, Mapping):
         value = build(**value)
     if not isinstance(value, kind):
-        raise TypeError(
-            f"{name} must be a {kind.__name__} loss or the name of one, got {type(value).__name__}"
-        )
+        called = "loss" if kind is Loss else f"{kind.__name__} loss"
+        raise TypeError(f"{name} must be a {called} or the name of one, got {type(value).__name__}")
     return value

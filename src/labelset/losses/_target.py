@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,8 @@ from labelset.labels import Labels
 __all__ = ["Target", "dense_target", "kernel_target"]
 
 
-class Target(NamedTuple):
+@dataclass(frozen=True, eq=False)  # (torch 2.6 cannot trace a property of a named tuple)
+class Target:
     """(rows, labels) in the dtype of the scores; an unknown entry is 0 in both `on` and `off`."""
 
     on: Tensor

@@ -29,6 +29,8 @@ def shard(model: nn.Module, device: str) -> None:
     from torch.distributed.fsdp import fully_shard
 
     kind = torch.device(device).type
+    if kind == "cpu" and torch.__version__.startswith("2.6."):
+        raise RuntimeError("fsdp of torch 2.6 does not run on a CPU; update torch, or take ddp")
     mesh = init_device_mesh(kind, (distributed.get_world_size(),))
     for t in model.state_dict().values():
         there = t.to(device)
