@@ -11,7 +11,7 @@ from labelset import calibrate, decide, encode, heads
 from labelset.artefact import Run
 from labelset.cli import _export
 from labelset.data import Dataset
-from labelset.export import to_safetensors, to_torch
+from labelset.export import to_onnx, to_safetensors, to_torch
 
 N, E = 4, 3
 torch.manual_seed(0)
@@ -41,6 +41,18 @@ def test_a_torch_program_gives_what_the_run_gives(tmp_path):
         assert torch.allclose(v, run.score(data)[:rows], atol=1e-5)
         assert torch.allclose(p, run.probabilities(v), atol=1e-6)
         assert torch.equal(on, run.decide(p).dense() == 1)
+
+
+@pytest.mark.parametrize("export", [to_onnx, to_torch, to_safetensors])
+def test_the_folder_of_a_run_will_do(export, tmp_path):
+    run, _ = made_run()
+    run.save(tmp_path / "run")
+    export(str(tmp_path / "run"), tmp_path / "one")
+    assert (tmp_path / "one").stat().st_size > 500
+    with pytest.raises(ValueError, match="not a run: there is no model"):
+        export(tmp_path / "nothing", tmp_path / "two")
+    with pytest.raises(TypeError, match=r"^run must be a Run or the folder of one, got DFT$"):
+        export(run.head, tmp_path / "two")
 
 
 def test_safetensors_are_a_head_with_all_that_its_logits_mean(tmp_path):

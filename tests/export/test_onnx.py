@@ -296,3 +296,14 @@ def test_without_the_package_it_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "onnx.helper", None)
     with pytest.raises(ImportError, match=r"labelset\[onnx\]"):
         to_onnx(Run(names=NAMES), tmp_path / "m.onnx")
+
+
+def test_numbers_too_long_for_float32_come_in_float64(tmp_path):
+    x = np.stack([1.7e9 + np.arange(60.0), np.arange(60.0) % 7, np.ones(60)], 1)
+    data = Dataset.from_arrays(x, np.arange(60)[:, None] % 5 == np.arange(N))
+    head = heads.build("linear", features=3, labels=N)
+    run = Run(names=NAMES, loss="bce", head=head, encoder=encode.build("features").fit(data))
+    to_onnx(run, tmp_path / "m.onnx")
+    got = outputs(tmp_path / "m.onnx", torch.from_numpy(x))
+    assert got["logits"].dtype == torch.float32
+    assert torch.allclose(got["logits"], run.score(data), atol=1e-5)

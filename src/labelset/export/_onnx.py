@@ -14,6 +14,7 @@ from labelset.data._optional import optional
 from labelset.export._about import about
 from labelset.export._check import Exported, compare, failing
 from labelset.export._graph import TYPES, traced_graph
+from labelset.export._opened import opened
 from labelset.export._pipeline import Pipeline
 
 __all__ = ["IR", "OPSET", "onnx_file", "to_onnx"]
@@ -26,7 +27,9 @@ LARGEST = (1 << 31) - 1
 """Bytes that an ONNX file can have."""
 
 
-def to_onnx(run: Run, path: str | Path, *, decisions: bool = True, seed: int = 0) -> None:
+def to_onnx(
+    run: Run | str | Path, path: str | Path, *, decisions: bool = True, seed: int = 0
+) -> None:
     """Write an ONNX file of all that the run does after its encoder.
 
     Input `features` (rows, width), or `scores` (rows, labels) where the run has no head; outputs
@@ -42,7 +45,7 @@ def to_onnx(run: Run, path: str | Path, *, decisions: bool = True, seed: int = 0
     ...     (Path(folder) / "model.onnx").stat().st_size > 500
     True
     """
-    write_bytes(Path(path), onnx_file(run, decisions, seed))
+    write_bytes(Path(path), onnx_file(opened(run), decisions, seed))
 
 
 def onnx_file(run: Run, decisions: bool, seed: int) -> bytes:

@@ -14,7 +14,7 @@ from labelset.calibrate._blended import Blended
 from labelset.calibrate._start import REACH, _crossing, _finite, linked
 from labelset.calibrate.link import Link
 from labelset.decide import build
-from labelset.encode._standard import standardised
+from labelset.encode._standard import scaled
 from labelset.export._curves import BlendedCurves
 from labelset.export._matrix import product_of
 from labelset.losses import Loss, Separable
@@ -54,8 +54,12 @@ class Pipeline(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the features: float32 unless the head is of float64."""
-        return torch.float32 if self.product is None else self.product.first.dtype
+        """Of the features: float32, unless the head or the scaling is of float64."""
+        if self.product is None:
+            return torch.float32
+        held = () if self.scaling is None else self.scaling.buffers()
+        wide = any(t.dtype == torch.float64 for t in held)
+        return torch.float64 if wide else self.product.first.dtype
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -64,8 +68,8 @@ class Pipeline(nn.Module):
 
     def forward(self, features: Tensor) -> tuple[Tensor, ...]:
         """(rows, width) to logits, probabilities and decisions, (rows, labels) each."""
-        scaled = features if self.scaling is None else self.scaling(features)
-        v = scaled.clone() if self.product is None else self.product(scaled)
+        x = features if self.scaling is None else self.scaling(features)
+        v = x.clone() if self.product is None else self.product(x.to(self.product.first.dtype))
         p = self.probabilities(v.double()).to(v.dtype)
         if self.rule is None:
             return v, p
@@ -89,7 +93,7 @@ class _Scaling(nn.Module):
 
     def forward(self, x: Any) -> Any:
         if self.standardises:
-            return standardised(x, self.mean, self.deviation)  # type: ignore[arg-type]
+            return scaled(x, self.mean, self.deviation)  # type: ignore[arg-type]
         return (x / self.largest).nan_to_num(0.0)
 
 

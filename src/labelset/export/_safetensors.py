@@ -16,12 +16,13 @@ from labelset._atomic import write_bytes
 from labelset.artefact import Run
 from labelset.export._about import about
 from labelset.export._check import ExportFailed
+from labelset.export._opened import opened
 from labelset.export._pipeline import Pipeline
 
 __all__ = ["safetensors_file", "to_safetensors"]
 
 
-def to_safetensors(run: Run, path: str | Path) -> None:
+def to_safetensors(run: Run | str | Path, path: str | Path) -> None:
     """Write the head as `labelset.heads.save` does, so that `labelset.heads.load` reads it.
 
     The metadata say besides what an ONNX file's do, and hold map and rule in full, as JSON. With
@@ -34,7 +35,7 @@ def to_safetensors(run: Run, path: str | Path) -> None:
     ...     heads.load(Path(folder) / "head.safetensors").settings["features"]
     3
     """
-    write_bytes(Path(path), safetensors_file(run))
+    write_bytes(Path(path), safetensors_file(opened(run)))
 
 
 def safetensors_file(run: Run) -> bytes:

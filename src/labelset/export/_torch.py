@@ -13,6 +13,7 @@ from labelset._atomic import write_bytes
 from labelset.artefact import Run
 from labelset.export._about import about
 from labelset.export._check import compare
+from labelset.export._opened import opened
 from labelset.export._pipeline import Pipeline
 
 __all__ = ["to_torch", "torch_file"]
@@ -20,7 +21,9 @@ __all__ = ["to_torch", "torch_file"]
 ROWS = 3
 
 
-def to_torch(run: Run, path: str | Path, *, decisions: bool = True, seed: int = 0) -> None:
+def to_torch(
+    run: Run | str | Path, path: str | Path, *, decisions: bool = True, seed: int = 0
+) -> None:
     """Write a `torch.export` program (.pt2) of all that the run does after its encoder.
 
     `torch.export.load(path).module()(features)` gives logits, probabilities and, unless
@@ -35,7 +38,7 @@ def to_torch(run: Run, path: str | Path, *, decisions: bool = True, seed: int = 
     tensor([[0.5000],
             [0.5000]])
     """
-    write_bytes(Path(path), torch_file(run, decisions, seed))
+    write_bytes(Path(path), torch_file(opened(run), decisions, seed))
 
 
 def torch_file(run: Run, decisions: bool, seed: int) -> bytes:
