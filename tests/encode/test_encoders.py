@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from labelset import encode
-from labelset.data import Dataset, SparseRows
+from labelset.data import Dataset, SparseRows, load
 
 WORDS = [
     "red",
@@ -272,3 +272,45 @@ def test_modules_of_ones_own():
         encode.as_encoder(3, data)
     with pytest.raises(ValueError, match="images or features"):
         encode.as_encoder(flat, data).fit(text_data(3))
+
+
+def test_times_in_seconds_keep_their_digits(tmp_path):
+    """Float32 knows times since 1970 to two minutes only."""
+    g = np.random.default_rng(0)
+    x = np.stack([1.7e9 + g.integers(0, 60, 300), g.normal(size=300)], 1)
+    y = (x[:, :1] > x[:, :1].mean()).astype(int)
+    data = Dataset.from_arrays(x, y)
+    due = (x - x.mean(0)) / x.std(0)
+    encoder = encode.build("features").fit(data)
+    got = encoder(data)
+    assert got.dtype == torch.float32
+    assert np.allclose(got, due, atol=1e-6)
+    for row in (0, 299):  # whatever comes with it
+        alone = encoder(Dataset.from_arrays(x[row : row + 1], y[row : row + 1]))
+        assert torch.equal(alone[0], got[row])
+    np.savez(tmp_path / "x.npz", X=x, Y=y)
+    np.savetxt(
+        tmp_path / "x.csv",
+        np.concatenate([x, y], 1),
+        delimiter=",",
+        header="time,other,late",
+        comments="",
+        fmt="%.10f",
+    )
+    for name, flags in (("x.npz", {}), ("x.csv", {"labels": 1})):
+        for memory in ({}, {"memory": 0}):
+            read = load(tmp_path / name, **flags, **memory)
+            found = encode.build("features").fit(read)(read)[:]
+            assert np.allclose(found, due, atol=1e-6)
+
+
+def test_ordinary_numbers_stay_in_float32():
+    x = np.random.default_rng(0).normal(size=(9, 3))
+    for given in (
+        x,
+        x * 1e5,
+        np.float32(x * 1e9),
+        (x * 1e3).astype(int),
+        np.int64([[1 << 40]] * 9),
+    ):
+        assert Dataset.from_arrays(given, [[1]] * 9).features.dtype == torch.float32

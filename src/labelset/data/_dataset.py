@@ -39,7 +39,10 @@ class Dataset:
     names: list[str]
     """One name per label, no two the same."""
     features: Tensor | SparseRows | StoredRows | StoredSparse | None = None
-    """(rows, d) float32, NaN where a measurement is missing; sparse stays sparse."""
+    """(rows, d) float32, NaN where a measurement is missing; sparse stays sparse.
+
+    Float64 where float32 would round numbers of a million and more.
+    """
     texts: Sequence[str] | None = None
     """One text per row."""
     images: Tensor | StoredRows | None = None

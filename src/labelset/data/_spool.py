@@ -72,8 +72,17 @@ class _Dense:
     def append(self, block: Tensor) -> None:
         if tuple(block.shape[1:]) != self.inner:
             raise ValueError(f"rows of {tuple(block.shape[1:])} numbers after {self.inner}")
+        if block.dtype == torch.float64 and self.dtype == torch.float32:
+            self._widen()
         self.rows += len(block)
         self.flat.append(block.numpy())
+
+    def _widen(self) -> None:
+        """From float32 to float64, a block having numbers that need it."""
+        held, self.dtype = self.done(), torch.float64
+        self.flat = Spool(np.float64, self.flat.memory)
+        for block in blocks(held):
+            self.flat.append(block.numpy())
 
     def done(self) -> Tensor | StoredRows:
         flat = self.flat.done()

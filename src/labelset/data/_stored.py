@@ -19,6 +19,7 @@ from labelset.data._sparse import SparseRows
 __all__ = ["Stored", "StoredRows", "StoredSparse", "StoredTexts", "blocks", "per_row"]
 
 Block = TypeVar("Block")
+KINDS: Any = {torch.uint8: np.uint8, torch.float32: np.float32, torch.float64: np.float64}
 ENTRIES = 1 << 18
 """Numbers, or letters, that are in memory together."""
 
@@ -96,7 +97,7 @@ class StoredRows(Stored[Tensor]):
     def _read(self, rows: Array) -> Tensor:
         width = math.prod(self.inner)
         flat = self.column.read(rows * width, np.full(len(rows), width))
-        kind = np.uint8 if self.dtype == torch.uint8 else np.float32
+        kind = KINDS[self.dtype]
         return torch.from_numpy(flat.astype(kind, copy=False).reshape(len(rows), *self.inner))
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from labelset.data import StoredRows
 from labelset.data._stored import blocks
 
-__all__ = ["moments", "moments_of", "standardised"]
+__all__ = ["moments", "moments_of", "scaled", "standardised"]
 
 BLOCK = 8192
 """Rows taken to float64 together."""
@@ -19,7 +19,7 @@ FAR = 1e3
 
 
 def moments(x: Tensor | StoredRows) -> dict[str, Tensor]:
-    """Mean and deviation of each column, NaN left out: float32, from sums in float64.
+    """Mean and deviation of each column, NaN left out: as precise as x, from sums in float64.
 
     A column that never changes, or is never known, has deviation 1.
     """
@@ -32,8 +32,10 @@ def moments_of(parts: Callable[[], Iterable[Tensor]], width: int) -> dict[str, T
     """The same of rows that come in blocks, and come twice."""
     total = torch.zeros(width, dtype=torch.float64)
     count, squares = torch.zeros_like(total), torch.zeros_like(total)
-    low, high = torch.full((width,), torch.inf), torch.full((width,), -torch.inf)
+    low, high = torch.full_like(total, torch.inf), torch.full_like(total, -torch.inf)
+    dtype = torch.float32
     for b in parts():
+        dtype = torch.float64 if b.dtype == torch.float64 else dtype
         count += (~b.isnan()).sum(0)
         total += b.double().nansum(0)
         low = torch.minimum(low, b.nan_to_num(torch.inf, posinf=torch.inf).amin(0))
@@ -42,16 +44,28 @@ def moments_of(parts: Callable[[], Iterable[Tensor]], width: int) -> dict[str, T
     mean = total / count
     for b in parts():
         squares += (b.double() - mean).square().nansum(0)
-    deviation = (squares / count).sqrt().float()
+    deviation = (squares / count).sqrt().to(dtype)
     deviation = torch.where((low < high) & (deviation > 0), deviation, 1.0)
-    return {"mean": mean.float(), "deviation": deviation}
+    return {"mean": mean.to(dtype), "deviation": deviation}
 
 
 def standardised(x: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
-    """(x - mean) / deviation, 0 where a measurement is missing.
+    """(x - mean) / deviation, 0 where a measurement is missing; float32.
+
+    Numbers that came in float64 are rounded only when what all of them share is gone.
 
     >>> standardised(torch.tensor([[3.0, torch.nan]]), torch.ones(2), 2 * torch.ones(2))
     tensor([[1., 0.]])
     """
+    if torch.promote_types(x.dtype, mean.dtype) != torch.float64:
+        return scaled(x, mean, deviation)
+    z = torch.empty(x.shape, dtype=torch.float32)
+    for start in range(0, len(x), BLOCK):
+        z[start : start + BLOCK] = scaled(x[start : start + BLOCK], mean, deviation)
+    return z
+
+
+def scaled(x: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
+    """The same in one piece, and as precise as the most precise of the three."""
     z = (x - mean).div_(deviation)
     return z.nan_to_num_(0.0).clamp_(-FAR, FAR)
