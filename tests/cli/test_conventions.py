@@ -323,6 +323,7 @@ def interrupted(number, argv, tmp_path):
     code = (
         "import sys, os, signal\nfrom labelset import cli\nfrom labelset.cli import _train\n"
         f"def stop(*a, **k): os.kill(os.getpid(), {int(number)}); import time; time.sleep(20)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background\n"
         "_train.compare = stop\nsys.exit(cli.main(sys.argv[1:]))"
     )
     got = subprocess.run(

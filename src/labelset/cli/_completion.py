@@ -124,15 +124,33 @@ compdef _labelset labelset"""
 
 
 def _fish(words: Words) -> str:
-    lines = [f"complete -c labelset -n __fish_use_subcommand -xa '{' '.join(words[''])}'"]
-    for place, found in words.items():
-        verb, _, option = place.partition(" ")
-        seen = f"complete -c labelset -n '__fish_seen_subcommand_from {verb}'"
-        if option == "-":
-            named = [f"{seen} -l {o[2:]}" for o in found if f"{verb} {o}" not in words]
-            lines += named
-        elif verb:
-            lines.append(f"{seen} {f'-l {option[2:]} -r ' if option else ''}-a '{' '.join(found)}'")
+    return f"""function __labelset
+    set -l words (commandline -opc)
+    set -l word (commandline -ct)
+    set -l option ""
+    set -l found
+    for other in $words[3..]
+        string match -q -- "--*" $other; and set option " $other"
+    end
+    string match -q -- "-*" $word; and set option " -"
+    if test (count $words) -lt 2
+        set found {" ".join(words[""])}
+    else
+        switch "$words[2]$option"
+{_fish_cases(words)}
+        end
+    end
+    string match -q -- "$word*" $found; and printf "%s\\n" $found; or __fish_complete_path $word
+end
+complete -c labelset -f -a "(__labelset)\""""
+
+
+def _fish_cases(words: Words) -> str:
+    lines = [
+        f"            case '{place}'\n                set found {' '.join(found)}"
+        for place, found in words.items()
+        if place
+    ]
     return "\n".join(lines)
 
 
