@@ -45,6 +45,13 @@ def value_and_gradient(loss, v, y):
         import jax
 
         return np.asarray(loss(y, v)), np.asarray(jax.grad(total)(v))
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow
+
+        x = tensorflow.Variable(v)
+        with tensorflow.GradientTape() as tape:
+            value = total(x)
+        return np.asarray(loss(y, v)), np.asarray(tape.gradient(value, x))
     import torch
 
     x = torch.tensor(v, requires_grad=True)

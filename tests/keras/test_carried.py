@@ -1,8 +1,9 @@
-"""Keras gives the values, gradients and links of our own losses, on torch and on JAX."""
+"""Keras gives the values, gradients and links of our own losses, on torch, JAX and TensorFlow."""
 
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from runpy import run_path
@@ -56,9 +57,11 @@ def off(key, found):
             yield f"link of {key}: off by {abs(found[f'link {key}'] - due).max()}"
 
 
-@pytest.mark.parametrize("back_end", ["torch", "jax"])
+@pytest.mark.parametrize("back_end", ["torch", "jax", "tensorflow"])
 def test_everything_is_ours(back_end, tmp_path):
     """Values, gradients and links, by one process each; and models are trained and saved."""
+    if find_spec(back_end) is None:
+        pytest.skip(f"{back_end} is not installed; pip install {back_end}")
     found = run_with(back_end, tmp_path)
     assert sum(key.startswith("link") for key in found) > 15
     assert not [wrong for key in CASES for wrong in off(key, found)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from keras import ops
+from keras import backend, ops
 from keras.layers import Layer
 from keras.saving import register_keras_serializable
 
 from labelset.keras._formulas import Recorded, link_of
 from labelset.keras._replay import replayed
+from labelset.losses._base import FAR
 from labelset.losses._described import describe_loss, read_loss
 
 __all__ = ["Link"]
@@ -40,7 +41,8 @@ class Link(Layer):  # type: ignore[misc]
         if n not in self._formulas:
             self._formulas[n] = link_of(self.loss, n)
         formula, outputs, columns, reach = self._formulas[n]
-        logits = logits if reach is None else ops.clip(logits, -reach, reach)
+        reach = _far(logits.dtype) if reach is None else reach
+        logits = ops.clip(logits, -reach, reach)
         held = (ops.convert_to_tensor(c, dtype=logits.dtype) for c in columns)
         (odds,) = replayed(formula, outputs, [logits, *held])
         return ops.sigmoid(odds)
@@ -52,3 +54,8 @@ class Link(Layer):  # type: ignore[misc]
     def get_config(self) -> dict[str, Any]:
         """All that `from_config` needs."""
         return {**super().get_config(), "loss": describe_loss(self.loss)}
+
+
+def _far(dtype: Any) -> float:
+    """The score that an infinite one is taken for: there inf - inf would be NaN."""
+    return 1e4 if backend.standardize_dtype(dtype) == "float16" else FAR
