@@ -1,6 +1,7 @@
 # Each target sets up all it needs in .venv; a second run is quick.
 PYTHON ?= python3
 BIN := .venv/bin
+WHEEL := build/environment
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: demo test study docs site wheel format clean
@@ -26,7 +27,13 @@ site: .venv/installed
 	$(BIN)/python -m sphinx -W --keep-going -q docs site
 
 wheel: .venv/installed
+	rm -rf dist $(WHEEL)
 	$(BIN)/python -m build --no-isolation
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt "$$(ls dist/*.whl)[test]"
+	$(WHEEL)/bin/python -P -c 'import labelset, sys; sys.exit("site-packages" not in labelset.__file__)'
+	$(WHEEL)/bin/python -P -m pytest tests -n 2 -p no:cacheprovider
 
 format: .venv/installed
 	$(BIN)/ruff check --fix src tests benchmarks examples docs/conf.py

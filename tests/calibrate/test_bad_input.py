@@ -47,7 +47,7 @@ def test_infinite_scores_are_refused_in_fitting_and_read_in_use(name):
         (np.zeros((40, 3)), "none that is on among 120 known"),
         (np.ones((40, 3)), "none that is off among 120 known"),
         (np.full((40, 3), np.nan), "no label is known"),
-        (np.empty((40, 2)), "scores have shape"),
+        (np.zeros((40, 2)), "scores have shape"),
         (np.full((40, 3), 2.0), "labels must lie in"),
     ],
 )

@@ -22,10 +22,11 @@ pytest.importorskip("mypy")
 
 
 def test_mypy_strict_in_a_users_project(tmp_path):
-    # the settings and the cache are those of `make test`: strict, and quick the second time
+    # no settings but its own; the cache is that of `make test`, so that it is quick
     wrong = tmp_path / "wrong.py"
     wrong.write_text(WRONG)
-    command = [sys.executable, "-m", "mypy", "--strict", str(USER), str(wrong)]
+    command = [sys.executable, "-m", "mypy", "--config-file=", "--strict", str(USER)]
+    command += [str(wrong)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     errors = re.findall(r"^(.*?):(\d+): error", done.stdout, flags=re.M)
     assert [(Path(path).name, int(line)) for path, line in errors] == [

@@ -69,7 +69,7 @@ def _font() -> tuple[Path, dict[str, str]]:
     fonts, maps = sorted(folder.glob(f"{FONT}*.ttf")), sorted(folder.glob(f"{FONT}*.json"))
     if not fonts or not maps:
         raise ValueError(
-            f"{folder}: no {FONT}*.ttf with its charmap; qtawesome 1.3 or newer has it"
+            f"{folder}: no {FONT}*.ttf with its charmap; qtawesome 1.3.1 or newer has it"
         )
     with reading(maps[0]):
         table: dict[str, str] = json.loads(maps[0].read_text())
