@@ -125,6 +125,8 @@ def test_numbers_per_label():
     for form in kinds(y):
         as_close_as_eager("bce", weights, v, form)
         as_close_as_eager("bce", {"pos_weight": weights["pos_weight"]}, v, form)
+        strided = {"pos_weight": torch.rand(300, 3)[:, 1], "neg_weight": torch.rand(1).expand(300)}
+        as_close_as_eager("bce", strided, v, form)
 
 
 def test_sixteen_bits_are_within_their_rounding():

@@ -1,5 +1,8 @@
 """The C loops against float64: every step, every separable loss, counts and log-sum-exps."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -476,3 +479,30 @@ def test_the_number_of_threads_changes_no_bit(threads, shape, kind):
         threads(number)
         for one, many in zip(alone, everything(), strict=True):
             assert torch.equal(one.nan_to_num(), many.nan_to_num())
+
+
+def test_ctrl_c_at_any_moment_leaves_memory_alone():
+    """Threads may outlive the call that was interrupted, but not what they write into."""
+    script = """
+import random, signal, time, torch, labelset as ls
+torch.set_num_threads(3)
+def interrupt(*_): raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+scores, y = torch.randn(256, 4000), torch.rand(256, 4000) < 0.01
+losses = [ls.losses.build(name, impl="native") for name in ("bce", "sigmoid-f1", "two-way")]
+for loss in losses: loss(scores, y)
+came, end = 0, time.perf_counter() + 3
+while time.perf_counter() < end:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 5e-3))
+        random.choice(losses)(scores.clone().requires_grad_(), y).backward()
+        time.sleep(0.005)
+    except KeyboardInterrupt:
+        came += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+print(came)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) > 50

@@ -29,6 +29,15 @@ def test_scores_of_features_and_weights(rows, columns, depth, bias):
     assert out[:, columns:].isnan().all()  # nothing is written beyond it
 
 
+def test_a_bias_that_is_a_column_or_not_aligned():
+    x, w = draw(3, 8, 0), draw(24, 8, 1)
+    for b in (draw(24, 5, 2)[:, 0], draw(1, 25, 2)[0, 1:], draw(1, 1, 2)[0].expand(24)):
+        got = _product.product_(x, w.T, torch.empty(3, 24).half(), b)
+        torch.testing.assert_close(
+            got, (x.double() @ w.double().T + b).half(), rtol=2e-3, atol=2e-3
+        )
+
+
 def test_gradient_of_weights():
     slopes, x = draw(70, 515, 0, padded=576), draw(70, 264, 1)
     out = torch.full((515, 264), torch.nan).half()

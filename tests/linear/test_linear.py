@@ -199,3 +199,16 @@ def test_never_more_than_a_block_of_logits(monkeypatch):
     ls.linear_loss(x, w, y, "bce")
     assert len(seen) == 4
     assert max(seen) * 4 <= _entries.BYTES["cpu"]
+
+
+def test_float16_neither_overflows_with_many_unknown_nor_in_sums():
+    x, w = torch.full((40, 8), 300.0).half(), (torch.zeros(900, 8)).half().requires_grad_()
+    b, y = torch.zeros(900).half().requires_grad_(), torch.full((40, 900), torch.nan)
+    y[:, 0] = 0.0  # one of 900 is known, so that what is known counts 900 times
+    ls.linear_loss(x, w, y, "bce", bias=b).backward()
+    assert w.grad[0, 0].item() == pytest.approx(150, rel=1e-3)
+    assert b.grad[0].item() == pytest.approx(0.5, rel=1e-3)
+    x, w, b = x / 300, w.detach().requires_grad_(), b.detach().requires_grad_()
+    heavy = ls.losses.build("bce", pos_weight=torch.tensor(9000.0))
+    ls.linear_loss(x, w, torch.ones(40, 900), heavy, bias=b).backward()
+    assert b.grad[0].item() == pytest.approx(-5.0, rel=1e-2)

@@ -85,6 +85,7 @@ def value_and_gradient(
     scores = scores.contiguous()
     (kind, soft), (rows, n) = label_kind(labels), scores.shape
     width = _layout_of(rows, n, average, kind).width
+    columns = [t.contiguous() for t in columns]
     read = (scores, *label_arrays(labels, width), *(*columns, scores, scores)[:2])
     types = tuple(t.dtype for t in read)
     strides = tuple(int(t.numel() > 1) for t in columns)

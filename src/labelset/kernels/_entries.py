@@ -112,6 +112,7 @@ class Sums:
         Rows of scores and gradient are `stride` entries apart.
         """
         tiles = -(-n // self.block)
+        columns = [t.contiguous() for t in columns]
         first, second = (*columns, scores, scores)[:2]
         target, stored, soft = self.target
         strides = tuple(int(t.numel() > 1) for t in columns)

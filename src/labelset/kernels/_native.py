@@ -80,6 +80,7 @@ def separable(
     gradient, sums, unknown = torch.empty_like(given.v), np.zeros(units), np.zeros(units, np.int64)
     codes = address(program.off), address(program.both), sizes(others)
     out = gradient.data_ptr(), scale, sums.ctypes.data, unknown.ctypes.data
-    given.run(loops.separable, units, *codes, *out)
+    held = program, others, gradient, sums, unknown
+    given.run(loops.separable, units, held, *codes, *out)
     value = torch.tensor(scale * math.fsum(sums))
     return value, torch.tensor(entries - unknown.sum()) if given.may_lack else None, gradient

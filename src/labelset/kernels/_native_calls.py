@@ -45,27 +45,32 @@ class Given:
         kind = SPARSE if isinstance(labels, Labels) else (SOFT if self.may_lack else BITS)
         self.y = (kind, self.v.shape[1], *(0 if t is None else t.data_ptr() for t in self.arrays))
 
-    def run(self, work: Callable[..., bool], parts: int, *args: Any) -> None:
-        """Runs the parts of a job on as many threads as torch has; what a part does is its own."""
+    def run(self, work: Callable[..., bool], parts: int, held: object, *args: Any) -> None:
+        """Runs the parts of a job on as many threads as torch has; what a part does is its own.
 
-        def some(ends: tuple[int, int]) -> bool:
+        `held` is all that lies at the addresses among `args`: it is kept for as long as a thread
+        is at work, which after Ctrl-C may be longer than this call.
+        """
+
+        def some(ends: tuple[int, int], _kept: object = (self, held)) -> bool:
             return work(self.scores, self.y, *args, *ends)
 
         threads = 1 if self.v.numel() < SMALL else torch.get_num_threads()
         shares = 4 * threads if threads > 1 else 1
         cuts = sorted({parts * k // shares for k in range(shares + 1)})
         waiting = iter([*pairwise(cuts)])
-        if not _shared(lambda: all(some(ends) for ends in waiting), threads):
+        if not _shared(lambda: all(some(ends) for ends in waiting), min(threads, len(cuts) - 1)):
             check.unit_interval(self.labels)  # type: ignore[arg-type]
 
 
 def _shared(work: Callable[[], bool], threads: int) -> bool:
     """Whether the work went well on every thread; this one does its share.
 
-    Bare threads start in a quarter of the time that a pool of them takes.
+    Bare threads start in a quarter of the time that a pool of them takes; where none can be
+    started, this one does it all.
     """
     outcomes: list[bool | BaseException] = []
-    gates = [_thread.allocate_lock() for _ in range(threads - 1)]
+    gates: list[Any] = []
 
     def other(gate: Any) -> None:
         try:
@@ -75,9 +80,14 @@ def _shared(work: Callable[[], bool], threads: int) -> bool:
         finally:
             gate.release()
 
-    for gate in gates:
-        gate.acquire()
-        _thread.start_new_thread(other, (gate,))
+    try:
+        for _ in range(threads - 1):
+            gate = _thread.allocate_lock()
+            gate.acquire()
+            _thread.start_new_thread(other, (gate,))
+            gates.append(gate)
+    except RuntimeError:  # no more threads can be had
+        pass
     try:
         outcomes.append(work())
     finally:

@@ -46,7 +46,7 @@ def soft_counts(
     sums = np.zeros((1, 6, rows) if by_row else (bands, 6, n))
     codes = address(program.values if last else program.yes), address(program.values), last
     where = sizes(others), by_row, tall, wide, sums.ctypes.data
-    given.run(loops.decisions, bands * -(-n // wide), *codes, *where)
+    given.run(loops.decisions, bands * -(-n // wide), (program, others, sums), *codes, *where)
     total = torch.from_numpy(sums[0] if len(sums) == 1 else sums.sum(0))
     total[3] *= last
     return SoftCounts(total[:4], total[4], (n if by_row else rows) - total[5])
@@ -71,5 +71,6 @@ def soft_counts_gradient(
     gradient = torch.empty_like(given.v)
     codes = address(program.slopes), program.opposite, sizes(others)
     out = by_row, each.ctypes.data, gradient.data_ptr()
-    given.run(loops.returns, -(-given.v.numel() // loops.UNIT), *codes, *out)
+    held, units = (program, others, each, gradient), -(-given.v.numel() // loops.UNIT)
+    given.run(loops.returns, units, held, *codes, *out)
     return gradient

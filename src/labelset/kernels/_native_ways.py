@@ -45,7 +45,8 @@ def log_sums(
     of_rows = np.zeros((strips, height, 7))
     of_columns = np.zeros((bands, 7, n) if columns else (0, 7, 0), np.float32)
     places = of_rows.ctypes.data, of_columns.ctypes.data
-    given.run(loops.ways, bands * strips, a, b, rows, columns, tall, wide, *places)
+    held = of_rows, of_columns
+    given.run(loops.ways, bands * strips, held, a, b, rows, columns, tall, wide, *places)
     return (
         _joined(of_rows.transpose(0, 2, 1), n) if rows else None,
         _joined(of_columns, height) if columns else None,
@@ -70,7 +71,7 @@ def log_sums_gradient(
     lines = [_lines(s, d, a, b) for s, d in zip(sums, slopes, strict=True)]
     gradient = torch.empty_like(given.v)
     places = [0 if t is None else t.ctypes.data for t in lines]
-    given.run(loops.back, len(given.v), a, b, *places, gradient.data_ptr())
+    given.run(loops.back, len(given.v), (lines, gradient), a, b, *places, gradient.data_ptr())
     return gradient
 
 

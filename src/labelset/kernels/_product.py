@@ -90,6 +90,8 @@ def product_(
     down, across = -(-out.shape[0] // HEIGHT), -(-out.shape[1] // WIDTH)
     programs, steps = min(_processors(out.device), down * across), -(-a.shape[1] // DEPTH)
     turns = -(-down * across // programs)
+    if bias is not None and (bias.stride(0) != 1 or bias.data_ptr() % ALIGNED):
+        bias = bias.clone(memory_format=torch.contiguous_format)
     columns = 0 if bias is None else out.shape[1]
     sizes = down, across, columns, turns, steps
     launch = _launch(bias is not None, a_turned, b_turned, *sizes, out.dtype)

@@ -35,7 +35,7 @@ def add_product_(total: Tensor, a: Tensor, b: Tensor) -> None:
 
 
 def wide_product(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b, not rounded to 16 bits where the device can leave that out."""
+    """a @ b, not rounded to 16 bits where the device can leave that out; never to float16."""
     if a.device.type == "cuda" and a.element_size() == 2 and hasattr(torch.ops.aten.mm, "dtype"):
         return torch.mm(a, b, out_dtype=torch.float32)
-    return a @ b
+    return a.float() @ b.float() if a.dtype == torch.float16 else a @ b

@@ -24,7 +24,8 @@ class Gradients:
     """Those that are wanted; with a step, weight and bias are moved instead.
 
     Slopes are of the sum of the values: they are multiplied by `scale`, and by `share` where
-    some entries are unknown. Both go into products that are made anyway.
+    some entries are unknown. Both go into products that are made anyway, but for the share in
+    float16, which features times a large one leave.
     """
 
     def __init__(
@@ -39,23 +40,22 @@ class Gradients:
     ) -> None:
         self.held = weight, bias
         self.scale, self.share, self.step = scale, share, step
-        wide = torch.float64 if features.dtype == torch.float64 else torch.float32
+        self.wide = torch.float64 if features.dtype == torch.float64 else torch.float32
         self.dtype = features.dtype
-        self.features = torch.zeros_like(features, dtype=wide) if wanted[0] else None
+        self.features = torch.zeros_like(features, dtype=self.wide) if wanted[0] else None
         self.weight = torch.empty_like(weight) if wanted[1] else None
         self.bias = torch.empty_like(bias) if bias is not None and wanted[2] else None
 
     def add(self, slope: Tensor, x: Tensor, w: Tensor, first: int, last: int) -> None:
         """The slopes of one block of labels, whose weights are `w`."""
-        shared = x if self.share is None else (x * self.share).to(x.dtype)
         if self.features is not None:
             add_product_(self.features, slope, w)
         if self.weight is not None:
-            self._product(self.weight[first:last], slope, shared)
+            self._product(self.weight[first:last], slope, x)
         if self.bias is not None:
             self.bias[first:last] = self._summed(slope)
         if self.step is not None:
-            self._move(self.step, slope, shared, first, last)
+            self._move(self.step, slope, x, first, last)
 
     def result(self) -> tuple[Tensor | None, ...]:
         """The gradients of features, weight and bias."""
@@ -67,18 +67,28 @@ class Gradients:
         return x, self.weight, self.bias
 
     def _product(self, out: Tensor, slope: Tensor, x: Tensor) -> None:
-        if out.dtype == slope.dtype:
+        x, rest = self._shared(x)
+        if out.dtype == slope.dtype and rest is None:
             multiply_(slope.T, x, out, scale=self.scale)
         else:
-            out.copy_(wide_product(slope.T, x)).mul_(self.scale)
+            times = self.scale if rest is None else self.scale * rest
+            out.copy_(wide_product(slope.T, x) * times)
+
+    def _shared(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Features times the share; what of it is still missing."""
+        if self.share is None or x.dtype == torch.float16:
+            return x, self.share
+        return (x * self.share).to(x.dtype), None
 
     def _summed(self, slope: Tensor) -> Tensor:
-        total = slope.sum(0) * self.scale
+        total = slope.sum(0, dtype=self.wide) * self.scale
         return total if self.share is None else total * self.share
 
     def _move(self, step: Step, slope: Tensor, x: Tensor, first: int, last: int) -> None:
         weight, bias = self.held
+        x, rest = self._shared(x)
         slopes = wide_product(slope.T, x)
+        slopes = slopes if rest is None else slopes * rest
         descend_(weight[first:last], slopes, self.scale, step, first * weight.shape[1])
         if bias is not None:
             bias[first:last] -= (step.rate * self._summed(slope)).to(bias.dtype)
