@@ -220,6 +220,60 @@ def in_full(held):
     return held.dense().numpy() if isinstance(held, SparseRows) else held.numpy()
 
 
+def long_numbers():
+    """(rows, 12) float64: small ones beside times, of which the first block of rows has none, and
+    some that are large only once float32 has rounded them."""
+    x = RNG.normal(size=(2 * ROWS, 12)) / 3
+    x[:, 1] = (1 << 20) - 0.01
+    x[-ROWS // 2 :, 0] = 1.7e9 + RNG.integers(0, 400, ROWS // 2 + 1) + 0.1
+    x[::7, 2] = np.nan
+    return x
+
+
+LONG = {
+    "npz": lambda f, x, y: np.savez(f / "x.npz", X=x, Y=y),
+    "compressed": lambda f, x, y: np.savez_compressed(f / "x.npz", X=x, Y=y),
+    "fortran": lambda f, x, y: np.savez(f / "x.npz", X=np.asfortranarray(x), Y=y),
+    "big-endian": lambda f, x, y: np.savez(f / "x.npz", X=x.astype(">f8"), Y=y),
+    "long double": lambda f, x, y: np.savez(f / "x.npz", X=x.astype(np.longdouble), Y=y),
+    "csv": lambda f, x, y: np.savetxt(
+        f / "x.csv", np.c_[x, y], "%.17g", ",", header=",".join("abcdefghijklmn"), comments=""
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_small_numbers_beside_large_ones_are_the_same_wherever_read(tmp_path, kind):
+    x = long_numbers()
+    y = np.stack([x[:, 0] > 0, x[:, 3] > 0], axis=1).astype(np.uint8)
+    LONG[kind](tmp_path, x, y)
+    (path,) = tmp_path.iterdir()
+    flags = {"labels": 2} if kind == "csv" else {}
+    here, there = load(path, **flags), load(path, memory=0, **flags)
+    own = Dataset.from_arrays(x, y, names=here.names)
+    wanted = np.where(np.abs(x) >= 1 << 20, x, x.astype(np.float32))
+    for data in (own, here, there):
+        assert data.features.dtype == torch.float64
+        assert np.array_equal(data.features[:].numpy(), wanted, equal_nan=True)
+        assert data.fingerprint() == own.fingerprint()
+    assert there.on_disk
+    chosen = [2 * ROWS - 1, 5]
+    assert np.array_equal(there.features[chosen].numpy(), wanted[chosen], equal_nan=True)
+
+
+def test_ordinary_numbers_stay_float32_wherever_read(tmp_path):
+    x = RNG.normal(size=(ROWS, 5))
+    for kind, written in {"c": x, "f": np.asfortranarray(x), "g": x.astype(np.longdouble)}.items():
+        np.savez(tmp_path / f"{kind}.npz", X=written, Y=Y)
+    own = Dataset.from_arrays(x.astype(np.float32), Y)
+    for kind in "cfg":
+        for memory in (0, 64):
+            data = load(tmp_path / f"{kind}.npz", memory=memory)
+            assert data.features.dtype == torch.float32
+            assert torch.equal(data.features[:], own.features)
+            assert data.fingerprint() == own.fingerprint()
+
+
 def test_pictures_on_disk(tmp_path):
     for at in range(7):
         Image.new("RGB", (30, 20), (at, 2 * at, 3 * at)).save(tmp_path / f"{at}.png")

@@ -210,14 +210,18 @@ def test_the_summary_has_a_place_of_its_own(table, tmp_path):
     assert page.read_text() == text
 
 
-def test_rows_are_counted_once(tmp_path):
-    x = np.zeros((50, 2), dtype="float32")
-    split = np.repeat([0, 1, 2], [20, 10, 20])
-    np.savez(tmp_path / "d.npz", X=x, Y=np.ones((50, 2), dtype="uint8"), split=split)
+def test_rows_are_counted_where_data_are_at_hand(tmp_path):
+    def write(tested):
+        split = np.repeat([0, 1, 2], [20, 10, tested])
+        x, y = np.zeros((30 + tested, 2), "float32"), np.ones((30 + tested, 2), "uint8")
+        np.savez(tmp_path / "d.npz", X=x, Y=y, split=split)
+        tell_rows(path, {"d", "e", "absent"}, tmp_path)
+        return json.loads(path.read_text())["rows"]
+
     path = tmp_path / "about.json"
     path.write_text(json.dumps(ABOUT | {"rows": {"e": 7}}))
-    tell_rows(path, {"d", "e", "absent"}, tmp_path)
-    assert json.loads(path.read_text())["rows"] == {"d": 20, "e": 7}
+    assert write(20) == {"d": 20, "e": 7}
+    assert write(25) == {"d": 25, "e": 7}  # the data are others now
     (tmp_path / "d.npz").unlink()
-    tell_rows(path, {"d"}, tmp_path)  # known: nothing is read
-    assert json.loads(path.read_text())["rows"] == {"d": 20, "e": 7}
+    tell_rows(path, {"d"}, tmp_path)
+    assert json.loads(path.read_text())["rows"] == {"d": 25, "e": 7}

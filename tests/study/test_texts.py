@@ -78,20 +78,81 @@ def test_features_are_those_of_the_encoder_by_training_rows(folder):
 
 def test_features_are_computed_once_and_the_same_afterwards(folder, monkeypatch):
     first = open_named("told", folder, folder / "kept")
-    monkeypatch.setattr(texts, "_features", lambda dataset: pytest.fail("computed again"))
+    monkeypatch.setattr(texts, "_features", lambda *given: pytest.fail("computed again"))
     again = open_named("told", folder, folder / "kept")
     assert torch.equal(first.features, again.features)
     assert again.texts is None
-    assert [path.name for path in (folder / "kept").iterdir()] == ["told.npy"]
+    (path,) = (folder / "kept").iterdir()
+    assert path.match("told-*.npy")
+    assert np.array_equal(np.load(path), first.features.half().numpy())
+
+
+def rewritten(folder, change):
+    """The texts changed, row by row."""
+    path = folder / "told.jsonl.gz"
+    head, *rows = gzip.decompress(path.read_bytes()).decode().splitlines()
+    changed = [json.dumps(change(json.loads(row))) for row in rows]
+    path.write_bytes(gzip.compress("\n".join([head, *changed]).encode()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda row: row | {"text": row["text"].replace("red", "green fork")},
+        lambda row: row | {"text": row["text"] + " fork"} if row["id"] in (3, 4) else row,
+        lambda row: row | {"split": int(row["id"] >= 20) + int(row["id"] >= 65)},
+    ],
+)
+def test_other_texts_or_parts_have_other_features(folder, change):
+    first = open_named("told", folder, folder / "kept").features
+    rewritten(folder, change)
+    own, again = (open_named("told", folder, kept) for kept in (None, folder / "kept"))
+    assert torch.equal(own.features, again.features)
+    assert first.shape != own.features.shape or not torch.equal(first, own.features)
+
+
+def test_another_folder_has_other_features(folder, tmp_path_factory):
+    first = open_named("told", folder, folder / "kept").features
+    other = tmp_path_factory.mktemp("other")
+    (other / "told.jsonl.gz").write_bytes((folder / "told.jsonl.gz").read_bytes())
+    rewritten(other, lambda row: row | {"text": f"fork{row['id'] % 5} {row['text']}"})
+    found = open_named("told", other, folder / "kept").features
+    assert torch.equal(found, open_named("told", other).features)
+    assert torch.equal(first, open_named("told", folder, folder / "kept").features)
+
+
+@pytest.mark.parametrize(("what", "value"), [("WIDTH", 4), ("SEED", 1), ("FORMAT", 99)])
+def test_other_settings_have_files_of_their_own(folder, monkeypatch, what, value):
+    open_named("told", folder, folder / "kept")
+    monkeypatch.setattr(texts, what, value)
+    found = open_named("told", folder, folder / "kept").features
+    assert torch.equal(found, open_named("told", folder).features)
+    assert len(list((folder / "kept").iterdir())) == 2
+
+
+def test_damaged_features_are_made_anew(folder):
+    want = open_named("told", folder, folder / "kept").features
+    (path,) = (folder / "kept").iterdir()
+    whole = path.read_bytes()
+    cut = [whole[:size] for size in (0, 10, 40, len(whole) // 2, len(whole) - 1)]
+    flipped = [
+        whole[:at] + bytes([whole[at] ^ 64]) + whole[at + 1 :]
+        for at in (0, 8, 70, len(whole) // 2, len(whole) - 1)
+    ]
+    for damaged in (*cut, *flipped, b"\x80\x04N."):
+        path.write_bytes(damaged)
+        assert torch.equal(open_named("told", folder, folder / "kept").features, want)
+        assert path.read_bytes() == whole
 
 
 def test_processes_take_what_was_made_before_them(folder):
     tables = read_tables([folder / "table.toml"])
     one = study(tables, folder / "one", folder, Budget("short"))
-    kept = folder / "two" / texts.FEATURES / "told.npy"
-    Workshop(folder, kept=kept.parent).prepare(final_cells(tables[0], ["told"], Budget(), {}))
-    made = np.load(kept)
-    np.save(kept, np.random.default_rng(0).permuted(made, axis=0))  # so that it shows who reads it
+    kept = folder / "two" / texts.FEATURES
+    Workshop(folder, kept=kept).prepare(final_cells(tables[0], ["told"], Budget(), {}))
+    (path,) = kept.iterdir()
+    mixed = np.random.default_rng(0).permuted(np.load(path), axis=0)
+    texts._write(path, torch.from_numpy(mixed))  # so that it shows who reads it
     two = study(tables, folder / "two", folder, Budget("short"), jobs=2)
     key = next(iter(one.values))
     assert np.mean(two.values[key]) < np.mean(one.values[key])

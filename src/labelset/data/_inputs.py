@@ -10,16 +10,12 @@ from torch import Tensor
 
 from labelset.data._column import Array
 from labelset.data._filed import Filed
+from labelset.data._long import has_long, long_kept
 from labelset.data._sparse import SparseRows
 from labelset.data._spool import spooled
 from labelset.data._stored import StoredRows
 
 __all__ = ["any_features", "array_features", "array_images", "dense_features", "image_tensor"]
-
-LONG = 1 << 20
-"""From here on the digits that float32 drops may be those that tell rows apart."""
-BLOCK = 8192
-"""Rows that are compared together."""
 
 
 def any_features(given: Any) -> Tensor | SparseRows:
@@ -41,7 +37,7 @@ def array_features(array: Array | Filed, scale: Any = None) -> Tensor | StoredRo
         return held
     dtypes = {block.dtype for block in checked}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
-    return StoredRows(column=array.column, inner=array.shape[1:], dtype=dtype)
+    return StoredRows(column=array.column, inner=array.shape[1:], dtype=dtype, given=True)
 
 
 def array_images(array: Array | Filed, scale: Any = None) -> Tensor | StoredRows:
@@ -61,7 +57,8 @@ def dense_features(array: Any, first: int = 0) -> Tensor:
     """(rows, d) float32 from any numbers; infinite ones are refused, NaN is missing.
 
     Where float32 would round numbers of a million and more, such as times in seconds since 1970,
-    it is float64. `first`: what to call the first row in an error.
+    it is float64, with smaller numbers as float32 has them. `first`: what to call the first row in
+    an error.
 
     >>> dense_features([[1.7e9 + 3]]), dense_features([[0.1]]).dtype
     (tensor([[1.7000e+09]], dtype=torch.float64), torch.float32)
@@ -76,20 +73,7 @@ def dense_features(array: Any, first: int = 0) -> Tensor:
             f"features must be finite in float32 (NaN: missing), got {float(t[row, column]):g} at "
             f"row {first + row}, feature {column}"
         )
-    return _long(t, x) if _has_long(t, x) else x
-
-
-def _has_long(t: Tensor, x: Tensor) -> bool:
-    """Whether float32 rounds any large number."""
-    if t.element_size() < 4 or t.dtype == x.dtype:
-        return False
-    pairs = zip(t.split(BLOCK), x.split(BLOCK), strict=True)  # type: ignore[no-untyped-call]
-    return any(bool(((b.abs() >= LONG) & (b.double() != a)).any()) for a, b in pairs)
-
-
-def _long(t: Tensor, x: Tensor) -> Tensor:
-    """Large numbers in full, others as in float32: a row is the same whatever lies beside it."""
-    return torch.where(x.abs() >= LONG, t.double(), x.double())
+    return long_kept(t) if has_long(t) else x
 
 
 def image_tensor(array: Any) -> Tensor:

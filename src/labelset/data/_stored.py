@@ -14,6 +14,7 @@ from torch import Tensor
 
 from labelset import _csr
 from labelset.data._column import Array, Column
+from labelset.data._long import long_kept
 from labelset.data._sparse import SparseRows
 
 __all__ = ["Stored", "StoredRows", "StoredSparse", "StoredTexts", "blocks", "per_row"]
@@ -75,6 +76,8 @@ class StoredRows(Stored[Tensor]):
     inner: tuple[int, ...]
     """The shape of one row."""
     dtype: torch.dtype
+    given: bool = False
+    """Whether they lie there as they were given, and are rounded on reading as features are."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -97,8 +100,11 @@ class StoredRows(Stored[Tensor]):
     def _read(self, rows: Array) -> Tensor:
         width = math.prod(self.inner)
         flat = self.column.read(rows * width, np.full(len(rows), width))
+        if flat.dtype.itemsize > 8:  # long doubles, which are rounded twice in memory as well
+            flat = flat.astype(np.float64)
         kind = KINDS[self.dtype]
-        return torch.from_numpy(flat.astype(kind, copy=False).reshape(len(rows), *self.inner))
+        read = torch.from_numpy(flat.astype(kind, copy=False).reshape(len(rows), *self.inner))
+        return long_kept(read) if self.given and self.dtype == torch.float64 else read
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

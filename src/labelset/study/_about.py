@@ -51,12 +51,13 @@ def write_about(
 
 
 def tell_rows(path: Path, names: Iterable[str], folder: Path | None) -> None:
-    """Add how many test rows these data sets have; those that are not there are passed over."""
+    """Say how many test rows these data sets have; of those that are not there, what is known."""
     about = json.loads(path.read_text(encoding="utf-8"))
     known = about.get("rows", {})
-    there = available(sorted(set(names) - set(known)), folder)[0]
-    found = {name: rows_tested(name, folder) for name in there if name in names}
-    if found:
+    wanted = set(names)
+    there = available(sorted(wanted), folder)[0]
+    found = {name: rows_tested(name, folder) for name in there if name in wanted}
+    if found != {name: known.get(name) for name in found}:
         about["rows"] = dict(sorted({**known, **found}.items()))
         write_bytes(path, json.dumps(about, indent=1).encode())
 
