@@ -76,10 +76,18 @@ class Dropping(nn.Module):
         return self.last(h.flatten(1))
 
 
-def dropping(stop_at=None):
+class Skipping(Dropping):
+    """Draws one number for all rows as well, in a size that one row alone would have."""
+
+    def forward(self, x):
+        keep = torch.empty(1, 1).bernoulli_() if self.training else 0.5
+        return keep * super().forward(x)
+
+
+def dropping(stop_at=None, kind=Dropping):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        net = Dropping()
+        net = kind()
     net.stop_at = stop_at
     return net
 
@@ -182,6 +190,19 @@ def dropout_resumed(how):
     return max(found)
 
 
+def unlike_resumed():
+    """Ranks with two rows and with one draw other numbers, and yet go on as if undisturbed."""
+    data, ranks = dataset(), Ranks.running()
+    settings, folder = replace(SETTINGS, batch=3), Path(ranks.once(tempfile.mkdtemp))
+    whole = tr.train(data, settings, encoder=dropping(kind=Skipping))
+    where = {"folder": folder, "save_seconds": 0}
+    with pytest.raises(Killed):
+        tr.train(data, settings, encoder=dropping(9, Skipping), **where)
+    ranks.wait()
+    again = tr.train(data, settings, encoder=dropping(kind=Skipping), resume=True, **where)
+    return apart(whole, again)
+
+
 def drawn_by_rank():
     """Not a check of the package: ranks that draw for their own rows train something else."""
     plain = _state.draws_over
@@ -242,6 +263,7 @@ CHECKS = {
     "dropout and ranks without rows": lambda: both(encoder=dropping(), batch=3, epochs=1),
     "dropout resumed": lambda: dropout_resumed("ddp"),
     "dropout resumed fsdp": lambda: dropout_resumed("fsdp"),
+    "resumed where ranks draw unlike": unlike_resumed,
     "drawn by rank": drawn_by_rank,
     "diverged": diverged,
     "conv float32": lambda: both(data=dataset("images"), ema=0.0, epochs=8, batch=16, loss="bce"),

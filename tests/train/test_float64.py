@@ -7,6 +7,8 @@ from torch import nn
 
 from labelset import train as tr
 from labelset.data import Dataset
+from labelset.train._state import Training
+from labelset.train._task import Task
 
 FEW = {"epochs": 2, "monitor": None, "lr": 0.01}
 
@@ -43,6 +45,16 @@ def test_what_comes_out_is_float32(kind):
     found = tr.train(data, tr.Settings(**FEW, precision="float64"), encoder=encoder)
     held = [*found.head.parameters(), *found.encoder.state().values(), *found.scores.values()]
     assert {t.dtype for t in held if t.is_floating_point()} == {torch.float32}
+
+
+def test_the_finished_model_takes_float32():
+    data, encoder = task("bytes")
+    settings = tr.Settings(**FEW, precision="float64")
+    work = Task.of(data, settings, encoder, None)
+    run = Training(work, work.resolved(settings))
+    run.best = run.weights()
+    assert run.model(torch.zeros(2, 64)).dtype == torch.float64
+    assert run.finished()(torch.zeros(2, 64)).dtype == torch.float32
 
 
 def test_it_goes_on_where_it_stopped(tmp_path):

@@ -33,7 +33,7 @@ def test_two_ranks_find_what_one_process_finds(two):
     for found in two:
         others = ("refused", "diverged", "drawn by rank", "conv float32")
         apart = {name: far for name, far in found.items() if name not in others}
-        assert len(apart) == 24
+        assert len(apart) == 25
         assert max(apart.values()) < 1e-5, apart
 
 
@@ -42,6 +42,10 @@ def test_what_networks_amplify_is_rounding_alone(two):
         assert found["conv float64"] < 1e-6
         assert found["fsdp conv float64"] < 1e-6
         assert found["conv float32"] > 30 * found["conv float64"]  # the same steps, else
+
+
+def test_what_ranks_draw_unlike_ends_with_the_step(two):
+    assert all(found["resumed where ranks draw unlike"] == 0 for found in two)
 
 
 def test_drawing_for_their_own_rows_only_would_be_another_training(two):

@@ -76,6 +76,54 @@ def test_dropout_is_resumed_as_well(tmp_path):
     same(whole, tr.train(data, SETTINGS, tmp_path, resume=True, encoder=module))
 
 
+class Dropping(torch.nn.Linear):
+    """Ends the process in the middle of an epoch, where it is told to."""
+
+    def __init__(self, stop_at=None):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(3)
+            super().__init__(8, 8)
+        self.stop_at = stop_at
+
+    def forward(self, x):
+        if self.training and self.stop_at is not None:
+            self.stop_at -= 1
+            if not self.stop_at:
+                raise Killed
+        return torch.nn.functional.dropout(super().forward(x), 0.5, self.training)
+
+
+def test_random_numbers_follow_from_the_step(tmp_path, monkeypatch):
+    """Neither an interruption within an epoch nor what others draw meanwhile changes them."""
+    monkeypatch.setattr("labelset.train._loop.PAUSE", 0.0)
+    data, drawn = dataset(), []
+    whole = tr.train(data, SETTINGS, encoder=Dropping())
+    with pytest.raises(Killed):
+        tr.train(data, SETTINGS, tmp_path, encoder=Dropping(7), save_seconds=0)
+    seen = {"progress": lambda news: drawn.append(torch.rand(5))}
+    same(whole, tr.train(data, SETTINGS, tmp_path, resume=True, encoder=Dropping(), **seen))
+    assert len(drawn) > SETTINGS.epochs  # within epochs as well
+
+
+def test_generators_are_left_as_they_were():
+    before = torch.get_rng_state()
+    tr.train(dataset(), replace(SETTINGS, epochs=1), encoder=Dropping())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_every_step_draws_other_numbers():
+    masks = []
+
+    class Seen(Dropping):
+        def forward(self, x):
+            if self.training:
+                masks.append(torch.rand(4))
+            return super().forward(x)
+
+    tr.train(dataset(), replace(SETTINGS, epochs=2), encoder=Seen())
+    assert len({tuple(mask.tolist()) for mask in masks}) == len(masks) == 8
+
+
 def test_patience_is_resumed(tmp_path):
     data = dataset()
     noise = data.labels[torch.randperm(ROWS, generator=torch.Generator().manual_seed(1))]

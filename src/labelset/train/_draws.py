@@ -31,8 +31,9 @@ def draws_over(ranks: Ranks, rows: int) -> AbstractContextManager[object]:
     """Inside, a model that gets this rank's share of a batch of so many rows draws for all of them.
 
     All ranks must come with the same states of torch's generators. Numbers for rows are drawn for
-    those of every rank, and this rank's are taken: they are those of one process, and so is where
-    the generators stand afterwards, unless this rank has no rows at all.
+    those of every rank, and this rank's are taken: they are those of one process. So is where the
+    generators stand afterwards, unless this rank has no rows, or takes other things for rows than
+    the other ranks do; let them start afresh at every step, so that this ends with it.
     """
     return nullcontext() if ranks.size == 1 else _GlobalDraws(ranks, rows)
 
@@ -42,6 +43,8 @@ class _GlobalDraws(TorchDispatchMode):
 
     Rows are taken to lie along the first dimension that is as long as this rank has rows, else
     along the first one of all where its length is a multiple of that (rows x heads of attention).
+    Sizes say no more than that: (1, 1) on a rank with one row may be a number for this row or one
+    for all, and it is the former (stochastic depth by rows is the common kind).
     """
 
     def __init__(self, ranks: Ranks, rows: int) -> None:

@@ -20,7 +20,7 @@ from labelset.train._model import Model, scores
 from labelset.train._monitor import Monitor
 from labelset.train._optimiser import Optimiser, store_by_feature
 from labelset.train._parallel import Parallel
-from labelset.train._random import mixed, random_state, seeded, set_random_state, shuffled
+from labelset.train._random import draw_from, generators_kept, mixed, seeded, shuffled
 from labelset.train._schedule import share
 from labelset.train._settings import Settings
 from labelset.train._task import Task
@@ -68,7 +68,6 @@ class Training:
         self.best_value: float | None = None
         self.seconds = 0.0
         self._within: dict[str, Any] | None = None  # where in an epoch: steps, total, seen, seconds
-        self._random: list[Tensor] | None = None  # of the generators, where an epoch goes on
 
     @property
     def steps(self) -> int:
@@ -128,6 +127,7 @@ class Training:
         assert isinstance(model, Model)
         if model.wide:
             model.float()
+            model.wide = False
         self.task.encoder.module = model.encoder
         return model
 
@@ -141,14 +141,11 @@ class Training:
         total, seen = within["total"].to(settings.device), within["seen"]
         batches = shuffled(rows, settings.batch or 1, mixed(settings.seed, f"order {number}"))
         self.model.train()
-        with (
-            seeded(settings.seed, f"epoch {number}", settings.device),
-            batch_norm_over(self.ranks, self.model),
-        ):
-            self._go_on_drawing()
+        with generators_kept(settings.device), batch_norm_over(self.ranks, self.model):
             for at in range(within["steps"], len(batches)):
                 step, steps = number * len(batches) + at, settings.epochs * len(batches)
                 rate = (settings.lr or 0.0) * share(settings.schedule, step, steps)
+                draw_from(settings.seed, f"step {step}", settings.device)
                 total = total + self._step(loss, batches[at], rate) * len(batches[at])
                 seen += len(batches[at])
                 spent = time.perf_counter() - began
@@ -156,21 +153,9 @@ class Training:
                 tell(at + 1, total / seen)
         return float(total / seen), rate
 
-    def _go_on_drawing(self) -> None:
-        """Random numbers go on where the first part of the epoch ended."""
-        if self._random is not None:
-            set_random_state(self._random, self.settings.device)
-            self._random = None
-
     def _drawing(self, rows: int) -> AbstractContextManager[object]:
         """Heads draw no random numbers; a network before them may."""
         return nullcontext() if self.model.encoder is None else draws_over(self.ranks, rows)
-
-    def _draw_alike(self, rows: int) -> None:
-        """A rank without rows cannot tell what was drawn; the first one always has some."""
-        if rows < self.ranks.size:
-            device = self.settings.device
-            set_random_state(self.ranks.once(lambda: random_state(device)), device)
 
     def _step(self, loss: Loss, rows: Tensor, rate: float) -> Tensor:
         inputs, labels = self.task.batch(self.ranks.share(rows), self.settings.device)
@@ -183,7 +168,6 @@ class Training:
             self._lost(value.item())
         with drawing:  # where activations are not kept, what was drawn is drawn again
             value.backward()  # type: ignore[no-untyped-call]
-        self._draw_alike(len(rows))
         self.optimiser.step(rate)
         if self.average is not None:
             self.average.update(self.model)
@@ -233,10 +217,10 @@ class Training:
     # ---- between sessions -----------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that the coming steps depend on; the learning rate follows from the step."""
+        """All that the coming steps depend on; rates and random numbers follow from their count."""
         if not self.finite():
             self._lost(math.nan)
-        average, within = self.average, self._within
+        average = self.average
         held = {
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state(),
@@ -244,8 +228,7 @@ class Training:
             "best": [self.best, self.best_epoch, self.best_value],
             "history": self.history,
             "seconds": self.seconds,
-            "within": within,
-            "random": None if within is None else random_state(self.settings.device),
+            "within": self._within,
         }
         whole: dict[str, Any] = self.parallel.whole(held)
         return whole
@@ -262,4 +245,4 @@ class Training:
         best, self.best_epoch, self.best_value = state["best"]
         self.best = None if best is None else dict(cut(best, like))
         self.history, self.seconds = list(state["history"]), float(state["seconds"])
-        self._within, self._random = state["within"], state["random"]
+        self._within = state["within"]

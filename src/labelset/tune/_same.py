@@ -45,12 +45,17 @@ class Search:
             return
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
-            same, other = held["study"] == self.name, held["search"].items()
-        except (ValueError, LookupError, TypeError, AttributeError):
+            study, other = held.get("study"), dict(held.get("search", {}))
+        except (ValueError, TypeError, AttributeError):
             raise ValueError(f"{path}: is damaged; delete it, and the search goes on") from None
-        if same:
+        if not other:
+            raise ValueError(
+                f"{path}: was written by another version of labelset, and does not say of which "
+                "search; choose another folder, or delete it to search anew in this one"
+            )
+        if study == self.name:
             return
-        unlike = {key: fact for key, fact in other if self.facts.get(key) != fact}
+        unlike = {key: fact for key, fact in other.items() if self.facts.get(key) != fact}
         raise ValueError(
             f"{path.parent}: holds another search ({self._told(unlike)}); choose another folder"
         )
