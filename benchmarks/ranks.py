@@ -30,17 +30,17 @@ def write_data(folder, rows, features, labels, seed=0):
     x = torch.randn(rows, features, generator=g)
     y = x @ torch.randn(features, labels, generator=g) / features**0.5 > 1.5
     np.savez(folder / "data.npz", X=x.numpy(), Y=y.numpy())
-    np.savez(folder / "small.npz", X=x[:3000].numpy(), Y=y[:3000, :30].numpy())
+    np.savez(folder / "small.npz", X=x[:12_000].numpy(), Y=y[:12_000, :100].numpy())
     np.save(folder / "x.npy", x.numpy())
-    weight = torch.randn(400, 12, generator=g).double()
+    weight = torch.randn(1500, 40, generator=g).double()
     np.save(folder / "weight.npy", weight.numpy())
-    points = torch.randn(1500, 12, generator=g).double()
+    points = torch.randn(6000, 40, generator=g).double()
     np.save(folder / "sets.npy", (points @ weight.T > 0).numpy())
 
 
 def commands(folder, out):
     """Verb -> its command line; new rows are predicted by the model of one process."""
-    given, short = str(folder / "data.npz"), ["--epochs", "6", "--batch", "1024", "--quiet"]
+    given, short = str(folder / "data.npz"), ["--epochs", "12", "--batch", "1024", "--quiet"]
     many = ["--losses", "bce", "focal", "asl", "two-way", "--seeds", "2"]
     deep = ["train", "digits", "--encoder", "conv", *short, "--out"]
     return {
@@ -122,9 +122,9 @@ def main():
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--features", type=int, default=300)
-    parser.add_argument("--labels", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--features", type=int, default=400)
+    parser.add_argument("--labels", type=int, default=500)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
