@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WHEEL := build/environment
+NEEDED := --constraint constraints.txt --editable '.[test]'
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: demo test study docs site wheel format clean
@@ -42,8 +43,10 @@ format: .venv/installed
 .venv/installed: pyproject.toml constraints.txt
 	@echo "Installing into .venv (once; a minute or two) ..."
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv || echo "no uv: pip it is"
+	UV_FIND_LINKS="$${UV_FIND_LINKS-$$($(BIN)/pip config get global.find-links 2>/dev/null)}" \
+		$(BIN)/python -m uv pip install --quiet --python $(BIN)/python $(NEEDED) || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(NEEDED)
 	@touch $@
 
 clean:
