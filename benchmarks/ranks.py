@@ -22,6 +22,7 @@ import torch
 from labelset.artefact import Run
 
 HERE = Path(__file__).parent
+TRAINED = {"train (linear head)": "train", "train (conv)": "conv", "train (conv, float64)": "wide"}
 
 
 def write_data(folder, rows, features, labels, seed=0):
@@ -46,6 +47,7 @@ def commands(folder, out):
     return {
         "train (linear head)": ["train", given, *short, "--out", f"{out}/train"],
         "train (conv)": [*deep, f"{out}/conv"],
+        "train (conv, float64)": [*deep, f"{out}/wide", "--set", "precision=float64"],
         "compare": ["compare", f"{folder}/small.npz", *short, *many, "--out", f"{out}/compare"],
         "predict": ["predict", f"{folder}/1/train", f"{folder}/x.npy", "--out", f"{out}/p.jsonl"],
         "verify": ["verify", f"{folder}/weight.npy", f"{folder}/sets.npy", "--json"],
@@ -81,16 +83,14 @@ def far(one, two):
 def work(name, out, said):
     """Seconds of the work itself, where the result tells."""
     if name.startswith("train"):
-        folder = out / ("conv" if "conv" in name else "train")
-        return sum(epoch["seconds"] for epoch in Run.open(folder).about["history"])
+        return sum(epoch["seconds"] for epoch in Run.open(out / TRAINED[name]).about["history"])
     return json.loads(said)["seconds"] if name == "verify" else float("nan")
 
 
 def difference(name, one, two, said):
     """How far the results are apart: of scores, or 0.0 where all bytes agree, else infinite."""
     if name.startswith("train"):
-        folder = "conv" if "conv" in name else "train"
-        return far(one / folder, two / folder)
+        return far(one / TRAINED[name], two / TRAINED[name])
     if name == "verify":
         a, b = ({**json.loads(text), "seconds": 0} for text in said)
         return 0.0 if a == b else float("inf")

@@ -36,6 +36,7 @@ __all__ = ["PARALLEL", "Comparison", "compare"]
 
 FORMAT = 1
 PARALLEL = ("models", "ddp", "fsdp")
+PROVEN = 2000  # test rows whose label sets are proven: enough for a share
 
 
 @dataclass(frozen=True)
@@ -175,12 +176,14 @@ def _no_baseline(plan: Plan, failed: dict[str, str]) -> str:
 
 
 def _expressible(run: Run, seconds: float = 10.0) -> float | None:
-    """Share of the test rows whose label sets the head provably can say."""
+    """Share of the test rows, or of so many of them, whose label sets the head provably can say."""
     if run.head is None:
         return None
     if independent(run.head.matrix()[0].detach().double().cpu().numpy()):
         return 1.0
-    proof = verify(run.head, run.parts["test"].labels, seconds=seconds)
+    labels = run.parts["test"].labels
+    some = torch.linspace(0, len(labels) - 1, min(len(labels), PROVEN)).long()
+    proof = verify(run.head, labels[some], seconds=seconds)
     return proof.counts()["argmaxable"] / max(len(proof), 1)
 
 

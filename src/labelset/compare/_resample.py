@@ -14,6 +14,7 @@ from torch import Tensor
 from labelset.labels import Labels
 from labelset.metrics import Metric
 from labelset.metrics._base import RowMean, ratio
+from labelset.metrics._weighted import weighted_precision
 from labelset.metrics.calibration import _Binned, _EntryMean
 from labelset.metrics.counts import F1Macro, F1Micro, F1Weighted, Hamming, f_score
 from labelset.metrics.ranking import MAPClass
@@ -54,26 +55,13 @@ def _map_class(v: Tensor, y: Labels, weights: Tensor) -> Tensor:
     target = y.dense(torch.float64)
     total = torch.zeros(len(weights), dtype=torch.float64)
     classes = torch.zeros_like(total)
+    drawn = weights.T.contiguous().float()  # a row's weights side by side
     for j in range(y.n):
-        known = ~target[:, j].isnan()
-        value = _weighted_ap(v[known, j], target[known, j] == 1, weights[:, known])
+        known = (~target[:, j].isnan()).nonzero()[:, 0]
+        value = weighted_precision(v[known, j], target[known, j] == 1, known, drawn)
         total += value.nan_to_num(0.0)
         classes += (~value.isnan()).double()
     return ratio(total, classes)
-
-
-def _weighted_ap(v: Tensor, on: Tensor, weights: Tensor) -> Tensor:
-    """Average precision of one class with weighted rows, equal scores together."""
-    if not bool(on.any()):
-        return torch.full((len(weights),), torch.nan, dtype=torch.float64)
-    order = v.argsort(descending=True)
-    down, hit = v[order], on[order]
-    last = torch.searchsorted(-down, -down[hit], right=True) - 1  # the end of each one's ties
-    drawn = weights[:, order]
-    positives = drawn * hit
-    above, right = drawn.cumsum(1)[:, last], positives.cumsum(1)[:, last]
-    own = drawn[:, hit]
-    return ratio((own * ratio(right, above, 0.0)).sum(1), own.sum(1))
 
 
 def _f1(

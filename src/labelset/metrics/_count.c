@@ -97,7 +97,48 @@ static PyObject *rank(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* add one's weights to a sum of each resample */
+SPREAD static void add(float *restrict sum, const float *restrict weight, long times) {
+    for (long t = 0; t < times; t++) sum[t] += weight[t];
+}
+
+/* those of one score that are on, and the precision there */
+SPREAD static void reach(float *restrict right, float *restrict level, const float *restrict above,
+                         double *restrict total, long times) {
+    for (long t = 0; t < times; t++) {
+        right[t] += level[t];
+        total[t] += above[t] > 0 ? (double)level[t] * right[t] / above[t] : 0;
+        level[t] = 0;
+    }
+}
+
+/* precision(order, marks, weights, times, sums, total): down the rows of one class, whose (rows, times)
+ * weights are of 4 bytes. marks: 1 where a row is on, 2 where it is the last of its score. sums is
+ * (3, times), total (times,), and both start as 0; total becomes the sum over rows that are on of
+ * weight times precision, sums[0] that of their weights. */
+static PyObject *precision(PyObject *self, PyObject *args) {
+    Py_buffer order, marks, weights, sums, total;
+    long times;
+    if (!PyArg_ParseTuple(args, "y*y*y*lw*w*", &order, &marks, &weights, &times, &sums, &total))
+        return NULL;
+    const long *rows = order.buf, count = order.len / (long)sizeof(long);
+    const unsigned char *mark = marks.buf;
+    float *right = sums.buf, *level = right + times, *above = level + times;
+    Py_BEGIN_ALLOW_THREADS
+    for (long i = 0, on = 0; i < count; i++) {
+        const float *weight = (const float *)weights.buf + rows[i] * times;
+        add(above, weight, times);
+        if (mark[i] & 1) add(level, weight, times), on = 1;
+        if (mark[i] & 2 && on) reach(right, level, above, total.buf, times), on = 0;
+    }
+    Py_END_ALLOW_THREADS
+    Py_buffer *all[] = {&order, &marks, &weights, &sums, &total};
+    for (int i = 0; i < 5; i++) PyBuffer_Release(all[i]);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"precision", precision, METH_VARARGS, "The precision of one class in many resamples of its rows."},
     {"gather", gather, METH_VARARGS, "The scores of sparse entries, by row or by column."},
     {"rank", rank, METH_VARARGS, "The ranks of some scores of each line among all of it."},
     {NULL, NULL, 0, NULL}};
