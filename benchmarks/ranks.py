@@ -47,7 +47,7 @@ def commands(folder, out):
     return {
         "train (linear head)": ["train", given, *short, "--out", f"{out}/train"],
         "train (conv)": [*deep, f"{out}/conv"],
-        "train (conv, float64)": [*deep, f"{out}/wide", "--set", "precision=float64"],
+        "train (conv, float64)": [*deep, f"{out}/wide", "--train", "precision=float64"],
         "compare": ["compare", f"{folder}/small.npz", *short, *many, "--out", f"{out}/compare"],
         "predict": ["predict", f"{folder}/1/train", f"{folder}/x.npy", "--out", f"{out}/p.jsonl"],
         "verify": ["verify", f"{folder}/weight.npy", f"{folder}/sets.npy", "--json"],

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labelset.proofs import _compiled, _pricing, _working
+from labelset.proofs import _compiled, _pricing
 from labelset.proofs._problem import Problem
 from labelset.proofs._working import NIL, Floats, Ints, WorkingSets
 
@@ -55,7 +55,7 @@ def search(
     sets = WorkingSets(problem.rows if precise else problem.unit, signs, precise)
     lower, upper = np.full(len(signs), -np.inf), np.full(len(signs), np.inf)
     live = np.arange(len(signs))
-    with ThreadPoolExecutor(_working.cores()) as pool:
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         price = _pricer(sets, problem.rows, pool)
         _begin(sets, problem.unit)
         price(live, np.linalg.norm(sets.x, axis=1), upper, 2 * d)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from labelset.proofs import _compiled, _wolfe
 
-__all__ = ["NIL", "WorkingSets", "cores", "spread"]
+__all__ = ["NIL", "WorkingSets", "spread"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,7 +60,7 @@ class WorkingSets:
         self.counts[i] = last
 
     def solve(self, live: Ints, pool: ThreadPoolExecutor) -> None:
-        """Least-norm points of these working sets, on all cores."""
+        """Least-norm points of these working sets, on as many threads as torch has."""
         tol, zero = 1e-20 if self.precise else 1e-10, NIL[self.precise] ** 2
         sizes = (self.rows.shape[1], int(self.counts[live].max()))
         inputs = (self.all, self.d, live, self.rows, self.sides, self.counts, *sizes)
@@ -70,11 +70,6 @@ class WorkingSets:
 
 
 def spread(pool: ThreadPoolExecutor, run: Any, batch: tuple[Any, ...], count: int) -> None:
-    """run(*batch, first, last) over `count` label sets in parts, more of them than cores."""
-    edges = np.linspace(0, count, min(count, 4 * cores()) + 1).astype(int).tolist()
+    """run(*batch, first, last) over `count` label sets in parts, more of them than threads."""
+    edges = np.linspace(0, count, min(count, 4 * torch.get_num_threads()) + 1).astype(int).tolist()
     list(pool.map(lambda first, last: run(*batch, first, last), edges[:-1], edges[1:]))
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
