@@ -30,6 +30,7 @@ class LogSums(NamedTuple):
     """How many entries are known."""
 
 
+Floats = npt.NDArray[np.float64]
 Both = tuple[LogSums | None, LogSums | None]
 """Of the rows and of the columns; None for those not asked for."""
 
@@ -55,11 +56,20 @@ def log_sums(
 
 def _joined(parts: npt.NDArray[np.floating], entries: int) -> LogSums:
     """From (parts, 7, lines): level and sum of on, of off, sum of y v, of y, of unknown."""
-    each = [torch.from_numpy(parts[:, k].astype(np.float64)) for k in range(7)]
-    logs = [each[k] + each[k + 1].log() for k in (0, 2)]
-    on, off = (t[0] if len(t) == 1 else t.logsumexp(0) for t in logs)
-    total, weight, unknown = (t.sum(0) for t in each[4:])
-    return LogSums(on, off, total, weight, entries - unknown)
+    each = parts.transpose(1, 0, 2).astype(np.float64)
+    on, off = _total(each[0], each[1]), _total(each[2], each[3])
+    total, weight, unknown = each[4:].sum(1)
+    return LogSums(*map(torch.from_numpy, (on, off, total, weight, entries - unknown)))
+
+
+def _total(level: Floats, part: Floats) -> Floats:
+    """log sum part exp(level) over (parts, lines)."""
+    with np.errstate(all="ignore"):  # the logarithm of nothing is -inf
+        top: Floats = level[0] if len(level) == 1 else np.where(part > 0, level, -np.inf).max(0)
+        top = np.where(top == -np.inf, 0.0, top)
+        below = np.minimum(level - top, 0.0)  # more only where a part is nothing
+        total: Floats = top + np.log((part * np.exp(below)).sum(0))
+    return total
 
 
 def log_sums_gradient(
@@ -85,10 +95,11 @@ def _lines(
     """
     if sums is None or slopes is None:
         return None
-    parts = []
-    for level, slope, k in ((sums.on, slopes.on, a), (sums.off, slopes.off, b)):
-        level = torch.where(level == -torch.inf, torch.inf, level)  # exp(... - inf) = 0
-        short = level.to(torch.float32).double()
-        lost = torch.where(level.isinf(), 0.0, short - level)
-        parts += [slope.double() * k * lost.exp(), short]
-    return np.stack([t.detach().numpy().astype(np.float32) for t in (*parts, slopes.sum)])
+    parts: list[npt.NDArray[np.floating]] = []
+    with np.errstate(all="ignore"):  # infinities go through
+        for level, slope, k in ((sums.on, slopes.on, a), (sums.off, slopes.off, b)):
+            full = level.numpy()
+            short = np.where(full == -np.inf, np.inf, full).astype(np.float32)  # exp(-inf) = 0
+            lost = np.where(np.isinf(short), 0.0, short - full)
+            parts += [slope.detach().double().numpy() * k * np.exp(lost), short]
+        return np.stack([*parts, slopes.sum.detach().numpy()]).astype(np.float32)

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from labelset.kernels._evaluate import evaluate
 from labelset.kernels._formula import Formula
 from labelset.kernels._gradient import Result, differentiable
 from labelset.kernels._lower import lowered
@@ -29,8 +31,6 @@ class Way:
     """The loss and its three slopes."""
     needs_on: bool
     reads_mean: bool
-    function: Callable[[Tensor, Tensor, Tensor], Tensor]
-    """That loss as it is written."""
 
     @cached_property
     def text(self) -> str:
@@ -46,7 +46,7 @@ def traced_way(
     """A way loss as formulas."""
     f, (y,), _ = trace(lambda on, off, mean: (value(on, off, mean),), 3)
     found = lowered(f, (y, *(f.slope(y, f.input(k)) for k in range(3))))
-    return Way(exponents, found, needs_on, reads_mean, value)
+    return Way(exponents, found, needs_on, reads_mean)
 
 
 def ways(
@@ -66,32 +66,26 @@ def ways(
 
 
 def _by_native(loss: Way, v: Tensor, labels: Tensor | Labels, way: str, mean: bool) -> Result:
-    """Log-sum-exps and gradient in C, and between them the loss of each line by torch."""
+    """Log-sum-exps and gradient in C, and between them the loss of each line in float64."""
     along = way in ("sample", "both"), way in ("class", "both")
     sums = log_sums(v, labels, *loss.exponents, *along)
-    parts = [None if lines is None else _lines(loss, lines, mean) for lines in sums]
-    values, slopes = zip(*(part or (None, None) for part in parts), strict=True)
-    total = torch.stack([value for value in values if value is not None]).sum()
-    gradient = log_sums_gradient(v, labels, *loss.exponents, sums, slopes)
-    return total.float(), gradient, None
+    parts = [(0.0, None) if lines is None else _lines(loss, lines, mean) for lines in sums]
+    (of_rows, by_row), (of_columns, by_column) = parts
+    gradient = log_sums_gradient(v, labels, *loss.exponents, sums, (by_row, by_column))
+    return torch.tensor(of_rows + of_columns, dtype=torch.float32), gradient, None
 
 
-def _lines(loss: Way, lines: LogSums, mean: bool) -> tuple[Tensor, LogSums]:
+def _lines(loss: Way, lines: LogSums, mean: bool) -> tuple[float, LogSums]:
     """The loss of the rows, or of the columns, and its slopes by what it is made of."""
-    counted = (lines.weight if loss.needs_on else lines.known) > 0
-    with torch.enable_grad():
-        given = [t.detach().requires_grad_() for t in lines[:3]]
-        on, off, total = given
-        average = total / torch.where(lines.weight > 0, lines.weight, 1.0)
-        each = loss.function(torch.where(counted, on, 0.0), off, average)
-        value = torch.where(counted, each, 0.0).sum()
-        if mean:
-            value = value / counted.sum().clamp(min=1)
-        slopes = torch.autograd.grad(value, given, allow_unused=True)
-    by_on, by_off, by_sum = (
-        torch.zeros_like(on) if d is None else d.nan_to_num(0.0) for d in slopes
-    )
-    return value.detach(), LogSums(by_on, by_off, by_sum, lines.weight, lines.known)
+    on, off, total, weight, known = (t.numpy() for t in lines)
+    counted = (weight if loss.needs_on else known) > 0
+    share = 1 / max(int(counted.sum()), 1) if mean else 1.0
+    heavy = np.where(weight > 0, weight, 1.0)
+    given = [np.where(counted, on, 0.0), off, total / heavy]
+    each, *slopes = (share * np.where(counted, part, 0.0) for part in evaluate(*loss.value, given))
+    by_on, by_off, by_mean = (np.where(np.isnan(d), 0.0, d) for d in slopes)
+    by = [torch.from_numpy(d) for d in (by_on, by_off, by_mean / heavy)]
+    return float(each.sum()), LogSums(by[0], by[1], by[2], lines.weight, lines.known)
 
 
 def _by_triton(loss: Way, v: Tensor, labels: Tensor | Labels, way: str, mean: bool) -> Result:
