@@ -34,7 +34,7 @@ wheel: .venv/installed
 	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt "$$(ls dist/*.whl)[test]"
 	$(WHEEL)/bin/python -P -c 'import labelset, sys; sys.exit("site-packages" not in labelset.__file__)'
-	$(WHEEL)/bin/python -P -m pytest tests -n 2 -p no:cacheprovider
+	$(WHEEL)/bin/python -m pytest tests -n 2 -p no:cacheprovider
 
 format: .venv/installed
 	$(BIN)/ruff check --fix src tests benchmarks examples docs/conf.py

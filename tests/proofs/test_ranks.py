@@ -1,6 +1,7 @@
 """Several processes give what one gives."""
 
-import os
+import json
+from pathlib import Path
 
 import numpy as np
 import torch.multiprocessing as mp
@@ -19,26 +20,21 @@ def problem():
     return weight, sets
 
 
-def work(rank, port, queue):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    distributed.init_process_group("gloo", rank=rank, world_size=RANKS)
+def work(rank, folder):
+    store = f"file://{folder}/store"
+    distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=RANKS)
     v = verify(*problem(), radius="box")
     v.check()
-    queue.put((rank, v.status.tolist(), v.radius.tolist()))
+    found = {"status": v.status.tolist(), "radius": v.radius.tolist()}
+    Path(folder, f"{rank}.json").write_text(json.dumps(found))
     distributed.barrier()
     distributed.destroy_process_group()
 
 
-def test_ranks_merge_into_one_result():
-    context = mp.get_context("spawn")
-    queue, port = context.SimpleQueue(), 29500 + os.getpid() % 2000
-    workers = [context.Process(target=work, args=(r, port, queue)) for r in range(RANKS)]
-    for worker in workers:
-        worker.start()
-    results = [queue.get() for _ in workers]
-    for worker in workers:
-        worker.join(60)
+def test_ranks_merge_into_one_result(tmp_path):
+    mp.start_processes(work, (str(tmp_path),), nprocs=RANKS, start_method="spawn")
     want = verify(*problem(), radius="box")
-    for _, status, radius in results:
-        assert status == want.status.tolist()
-        np.testing.assert_array_equal(radius, want.radius)
+    for rank in range(RANKS):
+        found = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert found["status"] == want.status.tolist()
+        np.testing.assert_array_equal(found["radius"], want.radius)
