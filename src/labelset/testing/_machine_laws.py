@@ -50,8 +50,8 @@ def compiled(loss: Loss) -> None:
     """torch.compile takes it, and its link, in one piece and changes nothing."""
     cases = Cases(loss)
     for v, y in (cases(5, 4, 60), cases(4, 3, 61, unknown=True)):
+        _same_compiled(loss, v, y)
         _same_compiled(loss, v, Labels.from_dense(y))
-    _same_compiled(loss, v, y)
     if isinstance(loss, Loss) and loss.link_missing() is None:
         _same_compiled(lambda v, _: loss.link(v), v, y)
 
