@@ -88,17 +88,30 @@ def row_numbers(rows: Any, count: int, device: torch.device | None = None) -> Te
                 f"{tuple(rows.shape)}"
             )
         rows = rows.to(device)
+        if rows.dtype in (torch.int64, torch.int32) and rows.ndim and rows.device.type == "cpu":
+            return _in_range(rows.long(), count)  # in the time of the chosen rows, not of all
     try:
         return torch.arange(count, device=device)[rows].reshape(-1)
     except (IndexError, TypeError) as error:
         raise IndexError(f"cannot choose rows among {count}: {error}") from None
 
 
+def _in_range(rows: Tensor, count: int) -> Tensor:
+    if not len(rows):
+        return rows
+    low, high = (int(t) for t in rows.aminmax())
+    if low < -count or high >= count:
+        wrong = high if high >= count else low
+        raise IndexError(f"cannot choose rows among {count}: there is no row {wrong}")
+    return rows if low >= 0 else torch.where(rows < 0, rows + count, rows)
+
+
 def cut(indptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
     """Pointers of the chosen rows, and which stored entries are theirs."""
-    lengths = indptr.diff()[chosen]
+    begin = indptr[chosen]
+    lengths = indptr[chosen + 1] - begin
     new = cumulate(lengths)
-    shift = torch.repeat_interleave(indptr[chosen] - new[:-1], lengths)
+    shift = torch.repeat_interleave(begin - new[:-1], lengths)
     return new, torch.arange(len(shift), device=indptr.device) + shift
 
 

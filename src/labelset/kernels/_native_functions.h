@@ -1,7 +1,8 @@
 /* exp, log and their kin in single precision, to about one unit in the last place.
  *
  * No calls, no tables and no branches, so that loops over them become vector instructions. NaN goes
- * through, exp overflows to infinity and underflows gradually. Polynomials are minimax fits. */
+ * through, exp overflows to infinity, and underflows gradually where the processor keeps small
+ * numbers. Polynomials are minimax fits. */
 
 #define LN2_HIGH 0.693145752f /* few bits: its multiples by a whole number are exact */
 #define LN2_LOW 1.42860677e-6f
