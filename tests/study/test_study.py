@@ -150,6 +150,59 @@ def _without_seconds(text):
     return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
 
 
+def test_csvs_alone_are_gone_on_with(folder):
+    """New data sets stand beside what an earlier run found, whose resamples are gone."""
+    first, out, seen = read_tables([folder / "table.toml"]), folder / "run", []
+    study(first, out, folder, Budget("long"))
+    held = {
+        name: (out / name).read_text().splitlines() for name in ("results.csv", "comparisons.csv")
+    }
+    (out / "cells.jsonl").unlink()
+
+    def tell(cell, done, at, of):
+        seen.append(cell.data)
+
+    same = study(first, out, folder, Budget("long"), tell=tell)
+    assert not seen
+    assert (out / "results.csv").read_text().splitlines() == held["results.csv"]
+    assert (out / "comparisons.csv").read_text().splitlines() == held["comparisons.csv"]
+    (folder / "made.npz").rename(folder / "absent.npz")
+    both = study(first, out, folder, Budget("long"), tell=tell)
+    assert set(seen) == {"absent"} and len(seen) == 12
+    for name, before in held.items():
+        assert set(before) < set((out / name).read_text().splitlines())
+    assert both.sets(first[0]) == ["made", "absent"]
+    assert both.mean(first[0], "made", "bce", "raw map@class") == same.mean(
+        first[0], "made", "bce", "raw map@class"
+    )
+    assert both.about["cells"] == 24 and set(both.about["rows"]) == {"made", "absent"}
+
+
+@pytest.mark.parametrize("change", ["table", "row", "budget"])
+def test_csvs_are_not_gone_on_with_where_something_else_is_asked_for(folder, change):
+    path, out, seen = folder / "table.toml", folder / "run", []
+    study(read_tables([path]), out, folder, Budget("long"))
+    (out / "cells.jsonl").unlink()
+    version = "long"
+    if change == "table":
+        path.write_text(path.read_text().replace("lr = 1e-9", "lr = 1e-8"))
+    elif change == "row":
+        lines = (out / "results.csv").read_text().splitlines()
+        last = lines[-1].split(",")[:6]
+        kept = [line for line in lines if line.split(",")[:6] != last]
+        (out / "results.csv").write_text("\n".join(kept) + "\n")
+    else:
+        version = "short"
+    study(
+        read_tables([path]),
+        out,
+        folder,
+        Budget(version),
+        tell=lambda cell, *rest: seen.append(cell),
+    )
+    assert len(seen) == (6 if change == "budget" else 12)
+
+
 def test_the_long_version_searches_on_validation_rows(folder):
     tables = read_tables([folder / "table.toml"])
     budget = Budget("long")

@@ -26,7 +26,7 @@ from labelset.study import (
 from labelset.study._about import tell_rows
 from labelset.study._data import available
 from labelset.study._deciding import told as decided
-from labelset.study._store import CELLS, Done
+from labelset.study._store import CELLS, RESULTS, Done
 from labelset.study._verdict import data_of
 
 __all__ = ["add", "run"]
@@ -54,7 +54,11 @@ def add(verbs: Any) -> None:
     )
     verb.add_argument("--jobs", type=int, help="trainings at a time (one per core; 1 on a GPU)")
     verb.add_argument("--device", choices=("cpu", "cuda", "auto"), default="cpu", help="cpu")
-    verb.add_argument("--resume", action="store_true", help="go on where a stopped one ended")
+    verb.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on where one ended; what its CSVs hold whole is kept",
+    )
     verb.add_argument("--dry-run", action="store_true", help="only say what it would take")
     verb.add_argument("--page", metavar="FILE", help="write what was found into this page")
     verb.add_argument(
@@ -75,7 +79,8 @@ def run(args: argparse.Namespace) -> None:
         _estimate(args, tables, folder)
         return
     if not args.report_only:
-        if (out / CELLS).is_file() and not args.resume:
+        there = any((out / name).is_file() for name in (CELLS, RESULTS))
+        if there and not args.resume:
             raise ValueError(f"{out}: there is a study already; go on with --resume")
         show = None if args.quiet else _Show()
         with ending_when_asked():

@@ -23,9 +23,20 @@ FACTS = ("seconds", "cells", "jobs", "device", "machine", "python", "torch", "la
 
 
 def write_about(
-    path: Path, budget: Budget, jobs: int, device: str, seconds: float, did: int, left: int
+    path: Path,
+    budget: Budget,
+    jobs: int,
+    device: str,
+    seconds: float,
+    did: int,
+    left: int,
+    tables: dict[str, str],
 ) -> None:
-    """Write it: this run, if it trained anything, after those before. `left`: still to be done."""
+    """Write it: this run, if it trained anything, after those before.
+
+    `left`: still to be done; `tables`: what each of them asks for, by which a later run sees what
+    it may keep.
+    """
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     cuda = device != "cpu" and torch.cuda.is_available()
     now = {
@@ -46,6 +57,7 @@ def write_about(
         "left": left,
         "runs": runs,
         "rows": before.get("rows", {}),
+        "tables": before.get("tables", {}) | tables,
     }
     write_bytes(path, json.dumps(about, indent=1).encode())
 

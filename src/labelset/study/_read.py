@@ -15,7 +15,7 @@ from labelset.study._difference import Difference
 from labelset.study._table import Table
 from labelset.study._verdict import Comparison, Sentence, called, claim_verdict, sentence_verdict
 
-__all__ = ["Cellmeans", "Results", "read_results"]
+__all__ = ["Cellmeans", "Results", "read_comparisons", "read_results", "rows_of"]
 
 Key = tuple[str, str, str, str]
 """Table, data set with its condition, candidate, stage and metric."""
@@ -77,7 +77,7 @@ def read_results(folder: Path, tables: Sequence[Table]) -> Results:
             raise ValueError(f"{folder}: holds no {name}; is it the folder of a finished study?")
     values: Cellmeans = {}
     failed, searched = list[str](), dict[str, int]()
-    for row in _rows(folder / "results.csv"):
+    for row in rows_of(folder / "results.csv"):
         where = called(row["data"], float(row["missing"]))
         if row["trial"]:
             searched[row["table"]] = max(searched.get(row["table"], 0), int(row["trial"]))
@@ -86,14 +86,20 @@ def read_results(folder: Path, tables: Sequence[Table]) -> Results:
         else:
             key = (row["table"], where, row["candidate"], f"{row['stage']} {row['metric']}")
             values.setdefault(key, []).append(float(row["value"]))
-    comparisons = [_comparison(row) for row in _rows(folder / "comparisons.csv")]
+    comparisons = read_comparisons(folder / "comparisons.csv")
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
     return Results(list(tables), values, failed, searched, comparisons, about)
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV."""
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def read_comparisons(path: Path) -> list[Comparison]:
+    """comparisons.csv."""
+    return [_comparison(row) for row in rows_of(path)]
 
 
 def _comparison(row: dict[str, str]) -> Comparison:

@@ -92,14 +92,12 @@ class Store:
         with path.open("ab") as file:
             file.write(text)
 
-    def write_results(self, cells: Iterable[tuple[Cell, int]]) -> None:
-        """The CSV anew, in the order of the plan; cells with their claims."""
-        rows = [
-            row
-            for cell, claim in cells
-            if cell.id in self.done
-            for row in tidy(cell, self.done[cell.id], claim)
-        ]
+    def rows_of(self, cell: Cell, claim: int) -> list[dict[str, Any]]:
+        """Its rows of the CSV; none where it is not done."""
+        return tidy(cell, self.done[cell.id], claim) if cell.id in self.done else []
+
+    def write_results(self, rows: Iterable[dict[str, Any]]) -> None:
+        """The CSV anew."""
         write_bytes(self.folder / RESULTS, csv_bytes(COLUMNS, rows))
 
     def close(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 
 from labelset._atomic import write_bytes
@@ -19,6 +20,7 @@ from labelset.study._special import direction
 from labelset.study._store import Done, Store, csv_bytes
 from labelset.study._table import Table
 from labelset.study._texts import FEATURES
+from labelset.study._told import Told, Where, asked
 from labelset.study._verdict import Comparison, compared
 from labelset.study._work import Workshop, do_cells
 from labelset.train._lock import alone
@@ -29,9 +31,17 @@ Tell = Callable[[Cell, Done, int, int], None]
 """Gets a cell, what it left, how many are done, and of how many."""
 
 
-def plan(tables: Sequence[Table], folder: Path | None, budget: Budget) -> dict[str, list[str]]:
-    """Table -> the data sets that it is made of."""
-    return {t.name: available(t.data.get(budget.version, []), folder)[0] for t in tables}
+def plan(
+    tables: Sequence[Table], folder: Path | None, budget: Budget, told: Told | None = None
+) -> dict[str, list[str]]:
+    """Table -> the data sets that it is made of: those that are there, and those told of."""
+    sets = {}
+    for table in tables:
+        named = table.data.get(budget.version, [])
+        there, known = available(named, folder)[0], told.sets(table) if told else set()
+        order = [*named, *(name for name in there if name not in named)]
+        sets[table.name] = [name for name in order if name in there or name in known]
+    return sets
 
 
 def estimated(
@@ -55,36 +65,61 @@ def study(
 ) -> Results:
     """Do every cell that is not done, and judge all claims.
 
-    Cells are kept in `out` as they are done: calling this again goes on where it ended. With
+    Cells are kept in `out` as they are done: calling this again goes on where it ended. Where only
+    the CSVs of a finished run are there, what they hold whole is not done again. With
     `budget.seconds` no cell is begun once they are over, and what there is is judged.
     """
     budget = Budget() if budget is None else budget
-    began, sets = time.perf_counter(), plan(tables, folder, budget)
+    began = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
     with alone(out):
         store = Store(out)
         workshop = Workshop(folder, device, budget.queries, out / FEATURES)
         work = _Work(store, workshop, jobs, budget, began, tell)
         claims = {table.name: table.claim for table in tables}
+        told = Told.read(out, tables, budget)
+        sets = plan(tables, folder, budget, told)
+        trials = [c for t in tables for c in trial_cells(t, sets[t.name], budget)]
+        told = _without_begun(told, (*trials, *_last(tables, sets, budget, {})), store)
         try:
-            trials = [c for t in tables for c in trial_cells(t, sets[t.name], budget)]
-            work.do(trials, claims)
+            work.do([cell for cell in trials if cell not in told], claims)
             chosen = {t.name: _chosen(t, trials, store) for t in tables}
-            last = [
-                cell
-                for t in tables
-                for cell in final_cells(t, sets[t.name], budget, chosen[t.name])
-            ]
-            last.sort(key=lambda cell: cell.seed)  # what is done early can be compared early
-            work.do(last, claims)
+            last = _last(tables, sets, budget, chosen)
+            work.do([cell for cell in last if cell not in told], claims)
         finally:
             store.close()
-            spent = time.perf_counter() - began
-            write_about(out / "about.json", budget, jobs, device, spent, work.did, work.left)
-        store.write_results([(cell, claims[cell.table]) for cell in (*trials, *last)])
-        _write(out / "comparisons.csv", comparisons(tables, last, store))
-        tell_rows(out / "about.json", {c.data for c in last if c.id in store.done}, folder)
+            spent, asks = time.perf_counter() - began, {t.name: asked(t) for t in tables}
+            path = out / "about.json"
+            write_about(path, budget, jobs, device, spent, work.did, work.left, asks)
+        rows = [
+            told.rows_of(cell) if cell in told else store.rows_of(cell, claims[cell.table])
+            for cell in (*trials, *last)
+        ]
+        store.write_results(chain.from_iterable(rows))
+        _write(out / "comparisons.csv", comparisons(tables, last, store, told))
+        tell_rows(path, {c.data for c in last if c in told or c.id in store.done}, folder)
     return read_results(out, tables)
+
+
+def _last(
+    tables: Sequence[Table],
+    sets: dict[str, list[str]],
+    budget: Budget,
+    chosen: dict[str, dict[tuple[str, float, str], int]],
+) -> list[Cell]:
+    """What is reported, early seeds first: what is done early can be compared early."""
+    cells = [
+        cell
+        for t in tables
+        for cell in final_cells(t, sets[t.name], budget, chosen.get(t.name, {}))
+    ]
+    return sorted(cells, key=lambda cell: cell.seed)
+
+
+def _without_begun(told: Told, cells: Iterable[Cell], store: Store) -> Told:
+    """Only what the finished cells, which know more, do not hold at all."""
+    begun = {cell.where for cell in cells if cell.id in store.done}
+    return replace(told, groups=told.groups - begun)
 
 
 @dataclass(eq=False)
@@ -133,20 +168,27 @@ def _chosen(
     return {key: at for key, (_, at) in best.items()}
 
 
-def comparisons(tables: Sequence[Table], cells: Iterable[Cell], store: Store) -> list[Comparison]:
-    """All that the sentences of the tables compare, from finished cells."""
-    groups: dict[tuple[str, str, float], dict[str, dict[int, Done]]] = {}
+def comparisons(
+    tables: Sequence[Table], cells: Iterable[Cell], store: Store, told: Told
+) -> list[Comparison]:
+    """All that the sentences of the tables compare, from finished cells, or as it was told."""
+    groups: dict[Where, dict[str, dict[int, Done]]] = {}
     for cell in cells:
-        if cell.id in store.done:
+        if cell in told or cell.id in store.done:
             group = groups.setdefault(cell.where, {})
-            group.setdefault(cell.candidate.name, {})[cell.seed] = store.done[cell.id]
+            if cell not in told:
+                group.setdefault(cell.candidate.name, {})[cell.seed] = store.done[cell.id]
     return [
         one
         for table in tables
         for expect in table.expect
         for where, group in groups.items()
         if where[0] == table.name
-        for one in compared(table.claim, table.name, expect, where[1:], group)
+        for one in (
+            told.comparisons.get((where, expect.says), [])
+            if where in told.groups
+            else compared(table.claim, table.name, expect, where[1:], group)
+        )
     ]
 
 
