@@ -33,8 +33,9 @@ from labelset.bench import _implementations as implementations
 from labelset.bench import _peers as peers
 from labelset.bench._errors import errors, truth
 from labelset.bench._floor import copy_bandwidth, floor_bytes
+from labelset.bench._measure import _Drawn
 from labelset.bench._memory import bounded, is_out_of_memory, peak
-from labelset.bench._timing import first_call, spread, timings
+from labelset.bench._timing import BESIDE, first_call, spread, timings
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -365,6 +366,11 @@ def test_on_a_gpu_calls_are_queued_and_small_ones_also_waited_for(gpu):
     assert set(small) == {"queued", "synchronised"}
     assert set(large) == {"queued"}
     assert large["queued"] == pytest.approx([0.002] * len(large["queued"]))
+    turns = []
+    both = timings(lambda: turns.append("own"), gpu, 1000, 0.2, lambda: turns.append("other"))
+    assert len(both["synchronised"]) == len(both[BESIDE]) > 10
+    assert turns[-4:] == ["other", "own"] * 2
+    assert turns.count("other") == len(both[BESIDE]) + 1  # the first is not measured
     before = Event.queued
     assert len(timings(call, gpu, 2**30, 1e-12)["queued"]) == 1
     assert Event.queued - before == 2  # one to see how slow it is, one measured
@@ -461,3 +467,32 @@ def test_a_row_needs_no_figures():
     what = {"rows": 1, "labels": 2, "dtype": "float32", "device": "cpu", "label_kind": "dense"}
     row = Row(loss="bce", implementation="eager", density=0.5, timing="wall clock", **what)
     assert lines([row])[1][0] == "bce"
+
+
+def test_what_was_measured_by_turns_with_bce_is_told_by_it(tmp_path):
+    case = {"rows": 2, "labels": 3, "dtype": "float32", "device": "cuda", "density": 0.5}
+    kinds = {"label_kind": "dense", "timing": "synchronised"}
+    turn = Row(
+        loss="asl",
+        implementation="triton",
+        **case,
+        **kinds,
+        p50_ms=3.0,
+        ratio_to_floor=9.0,
+        bce_ms=2.0,
+    )
+    alone = replace(turn, implementation="eager", bce_ms=None)
+    assert "| `asl` | 3 ms, 1.50 x bce | 3 ms, 9 x |" in markdown([turn, alone])
+    write_rows(tmp_path / "a.csv", [turn, alone])
+    mark = "<!-- bench a.csv 2x3 float32 dense synchronised -->\n<!-- end bench -->"
+    page = filled(mark, tmp_path)
+    assert "1.50 x bce" in page
+    assert "eager" not in page
+
+
+def test_bce_beside_a_case_is_torchs_on_the_same_scores():
+    drawn = _Drawn(Case(loss="two-way", rows=5, labels=7, label_kind="sparse"))
+    drawn.bce()
+    x = drawn.inputs.scores.detach().clone().requires_grad_()
+    binary_cross_entropy_with_logits(x, drawn.inputs.labels.dense()).backward()
+    assert torch.equal(drawn.inputs.scores.grad, x.grad)

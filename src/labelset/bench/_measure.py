@@ -13,10 +13,10 @@ import torch
 from labelset.bench._case import DTYPES, Case, Inputs
 from labelset.bench._errors import Truth, errors, truth
 from labelset.bench._floor import copy_bandwidth, floor_bytes
-from labelset.bench._implementations import COMPILED, example, of_loss, ready
+from labelset.bench._implementations import COMPILED, Ready, example, of_loss, ready
 from labelset.bench._memory import bounded, is_out_of_memory, peak
 from labelset.bench._row import Row
-from labelset.bench._timing import first_call, kind_of_timing, spread, timings, warm_up
+from labelset.bench._timing import BESIDE, first_call, kind_of_timing, spread, timings, warm_up
 from labelset.bench._versions import device_name, versions
 
 __all__ = ["Bench"]
@@ -75,6 +75,17 @@ class _Drawn:
         self.case, self.device = case, torch.device(case.device)
         self.inputs: Inputs = case.inputs()
 
+    def bce(self) -> None:
+        """Forward and backward of torch's own bce on the same scores."""
+        function, target = self._bce
+        scores = self.inputs.scores
+        scores.grad = None
+        function(scores, target).backward()  # type: ignore[no-untyped-call]
+
+    @cached_property
+    def _bce(self) -> Ready:
+        return ready("bce", "torch", self.inputs.labels, DTYPES[self.case.dtype])
+
     @cached_property
     def truth(self) -> Truth | None:
         return truth(example(self.case.loss, "eager"), self.inputs)
@@ -91,7 +102,8 @@ def _measured(drawn: _Drawn, name: str, seconds: float, bandwidth: float) -> lis
     first = first_call(call, drawn.device)
     if first < seconds:
         warm_up(call, drawn.device, seconds)
-    times = timings(call, drawn.device, scores.numel(), seconds)
+    times = timings(call, drawn.device, scores.numel(), seconds, drawn.bce)
+    beside = spread(times.pop(BESIDE)).p50_ms if BESIDE in times else None
     scores.grad = None
     most = peak(call, drawn.device)
     scores.grad = None
@@ -101,7 +113,10 @@ def _measured(drawn: _Drawn, name: str, seconds: float, bandwidth: float) -> lis
         over = most / (scores.numel() * scores.element_size())
         facts |= {"peak_bytes": most, "peak_over_logits": over}
     facts |= _compared(drawn, name, function, labels)
-    return [_timed(facts, kind, samples, floor) for kind, samples in times.items()]
+    return [
+        _timed(facts | {"bce_ms": beside if kind == "synchronised" else None}, kind, samples, floor)
+        for kind, samples in times.items()
+    ]
 
 
 def _timed(facts: dict[str, Any], kind: str, samples: list[float], floor: float) -> Row:

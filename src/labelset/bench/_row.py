@@ -34,6 +34,8 @@ class Row:
     p20_ms: float | None = None
     p50_ms: float | None = None
     p80_ms: float | None = None
+    bce_ms: float | None = None
+    """Synchronised only: the median of torch's bce on the same scores, by turns with this one."""
     first_call_ms: float | None = None
     floor_ms: float | None = None
     ratio_to_floor: float | None = None

@@ -37,6 +37,8 @@ def _number(x: float | None) -> str:
 def markdown(rows: Iterable[Row]) -> str:
     """Losses down, implementations across: median milliseconds, and as a multiple of the floor.
 
+    Where torch's bce was measured by turns with it, as a multiple of that.
+
     >>> case = {"rows": 2, "labels": 3, "dtype": "float32", "device": "cpu", "density": 0.5}
     >>> kinds = {"label_kind": "dense", "timing": "wall clock"}
     >>> found = {"p50_ms": 2.0, "ratio_to_floor": 8.0}
@@ -61,7 +63,10 @@ def _cell(row: Row) -> str:
     if row.p50_ms is None or row.ratio_to_floor is None:
         return "out of memory" if row.note == "out of memory" else "-"
     wrong = ", wrong" if row.note.startswith("WRONG") else ""
-    return f"{_number(row.p50_ms)} ms, {_number(row.ratio_to_floor)} x{wrong}"
+    ratio = f"{_number(row.ratio_to_floor)} x"
+    if row.bce_ms is not None:
+        ratio = f"{row.p50_ms / row.bce_ms:.2f} x bce"
+    return f"{_number(row.p50_ms)} ms, {ratio}{wrong}"
 
 
 def filled(page: str, folder: Path) -> str:
@@ -83,6 +88,8 @@ def _made(found: re.Match[str], folder: Path) -> str:
         for row in read_rows(folder / file)
         if (row.rows, row.labels, row.dtype, row.label_kind, row.timing) == want
     ]
+    if timing == "synchronised":
+        rows = [row for row in rows if row.bce_ms is not None]  # the pace of a host is no constant
     if not rows:
         return f"{file} has no figures for {size}, {dtype}, {kind}, {timing}."
     return f"{rows[0].device_name}, torch {rows[0].torch}:\n\n{markdown(rows)}"

@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-__all__ = ["Spread", "first_call", "kind_of_timing", "spread", "timings", "warm_up"]
+__all__ = ["BESIDE", "Spread", "first_call", "kind_of_timing", "spread", "timings", "warm_up"]
 
 Call = Callable[[], object]
 MOST = 200
 """Samples after which more would tell nothing new."""
 BATCH = 0.02
 """Seconds of work between two events, so that what events cost does not show."""
+BESIDE = "beside"
+"""The timing of the other call where two take turns."""
 SMALL = 2**22
 """Entries up to which the latency of a call matters as much as its throughput."""
 
@@ -63,14 +65,31 @@ def warm_up(call: Call, device: torch.device, limit: float) -> None:
             _one(call, wait)
 
 
-def timings(call: Call, device: torch.device, entries: int, limit: float) -> dict[str, list[float]]:
-    """Kind of timing -> seconds of a call, sampled until `limit` seconds are over."""
+def timings(
+    call: Call, device: torch.device, entries: int, limit: float, beside: Call | None = None
+) -> dict[str, list[float]]:
+    """Kind of timing -> seconds of a call, sampled until `limit` seconds are over.
+
+    Synchronised calls take turns with `beside`, whose seconds are told as well: the host, whose
+    pace changes from one moment to the next, then treats both alike.
+    """
     wait = _waiting(device)
     if device.type != "cuda":
         return {"wall clock": _sampled(lambda: _one(call, wait), limit)}
     found = {"queued": _queued(call, wait, limit)}
     if entries <= SMALL:
-        found["synchronised"] = _sampled(lambda: _one(call, wait), limit)
+        other: list[float] = []
+        if beside is not None:
+            beside()
+
+        def turn() -> float:
+            if beside is not None:
+                other.append(_one(beside, wait))
+            return _one(call, wait)
+
+        found["synchronised"] = _sampled(turn, limit)
+        if other:
+            found[BESIDE] = other
     return found
 
 
