@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelset import Labels
+from labelset import Labels, _csr
 
 NAN = float("nan")
 
@@ -197,3 +197,22 @@ def test_moving_and_batching():
     assert labels.to("meta").device.type == "meta"
     loader = torch.utils.data.DataLoader(range(2), batch_size=2, collate_fn=lambda i: labels[i])
     assert next(iter(loader)) == labels
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_rows_chosen_by_tensors_of_numbers(dtype):
+    y = Labels.from_lists([[0], [1, 2], [], [0, 2]], n=3)
+    rows = torch.tensor([3, -3, 3, -4], dtype=dtype)
+    expected = torch.tensor([[1, 0, 1], [0, 1, 1], [1, 0, 1], [1, 0, 0]])
+    assert torch.equal(y[rows].dense(torch.int64), expected)
+    assert len(y[rows[:0]]) == 0
+    for wrong in (4, -5):
+        with pytest.raises(IndexError, match="among 4"):
+            y[torch.tensor([0, wrong], dtype=dtype)]
+
+
+def test_chosen_row_numbers_are_not_the_callers_memory():
+    mine = torch.tensor([2, 0, 1])
+    chosen = _csr.row_numbers(mine, 3)
+    mine[:] = 0
+    assert chosen.tolist() == [2, 0, 1]

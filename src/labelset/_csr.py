@@ -98,12 +98,12 @@ def row_numbers(rows: Any, count: int, device: torch.device | None = None) -> Te
 
 def _in_range(rows: Tensor, count: int) -> Tensor:
     if not len(rows):
-        return rows
+        return rows.clone()
     low, high = (int(t) for t in rows.aminmax())
     if low < -count or high >= count:
         wrong = high if high >= count else low
         raise IndexError(f"cannot choose rows among {count}: there is no row {wrong}")
-    return rows if low >= 0 else torch.where(rows < 0, rows + count, rows)
+    return torch.where(rows < 0, rows + count, rows)  # never the caller's own memory
 
 
 def cut(indptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:

@@ -168,39 +168,104 @@ def test_csvs_alone_are_gone_on_with(folder):
     assert (out / "comparisons.csv").read_text().splitlines() == held["comparisons.csv"]
     (folder / "made.npz").rename(folder / "absent.npz")
     both = study(first, out, folder, Budget("long"), tell=tell)
-    assert set(seen) == {"absent"} and len(seen) == 12
+    assert set(seen) == {"absent"}
+    assert len(seen) == 12
     for name, before in held.items():
         assert set(before) < set((out / name).read_text().splitlines())
     assert both.sets(first[0]) == ["made", "absent"]
     assert both.mean(first[0], "made", "bce", "raw map@class") == same.mean(
         first[0], "made", "bce", "raw map@class"
     )
-    assert both.about["cells"] == 24 and set(both.about["rows"]) == {"made", "absent"}
+    assert both.about["cells"] == 24
+    assert set(both.about["rows"]) == {"made", "absent"}
 
 
-@pytest.mark.parametrize("change", ["table", "row", "budget"])
-def test_csvs_are_not_gone_on_with_where_something_else_is_asked_for(folder, change):
-    path, out, seen = folder / "table.toml", folder / "run", []
-    study(read_tables([path]), out, folder, Budget("long"))
+def csvs_of(folder, out):
+    """A finished long run of the one table, of which only the CSVs are left."""
+    study(read_tables([folder / "table.toml"]), out, folder, Budget("long"))
     (out / "cells.jsonl").unlink()
-    version = "long"
-    if change == "table":
+
+
+@pytest.mark.parametrize("change", ["setting", "cell", "metric", "comparisons", "cut line"])
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_csvs_are_not_kept_where_they_are_not_whole(folder, change, interrupted):
+    path, out, seen = folder / "table.toml", folder / "run", []
+    csvs_of(folder, out)
+    lines = (out / "results.csv").read_text().splitlines()
+    if change == "setting":
         path.write_text(path.read_text().replace("lr = 1e-9", "lr = 1e-8"))
-    elif change == "row":
-        lines = (out / "results.csv").read_text().splitlines()
+    elif change == "cell":
         last = lines[-1].split(",")[:6]
-        kept = [line for line in lines if line.split(",")[:6] != last]
-        (out / "results.csv").write_text("\n".join(kept) + "\n")
+        lines = [line for line in lines if line.split(",")[:6] != last]
+    elif change == "metric":
+        lines.pop()
+    elif change == "comparisons":
+        kept = (out / "comparisons.csv").read_text().splitlines()[0]
+        (out / "comparisons.csv").write_text(kept + "\n")
     else:
-        version = "short"
-    study(
-        read_tables([path]),
-        out,
-        folder,
-        Budget(version),
-        tell=lambda cell, *rest: seen.append(cell),
-    )
-    assert len(seen) == (6 if change == "budget" else 12)
+        lines[-1] = lines[-1][:9]
+    (out / "results.csv").write_text("\n".join(lines) + ("" if change == "cut line" else "\n"))
+    tables = read_tables([path])
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    if interrupted:
+        with pytest.raises(KeyboardInterrupt):
+            study(tables, out, folder, Budget("long"), tell=stop)
+    study(tables, out, folder, Budget("long"), tell=lambda cell, *_: seen.append(cell))
+    assert len(seen) == 12 - interrupted
+    fresh = study(tables, folder / "fresh", folder, Budget("long"))
+    rows = (out / "results.csv").read_text().splitlines()
+    again = (folder / "fresh" / "results.csv").read_text().splitlines()
+    assert [r.rsplit(",", 1)[0] for r in rows] == [r.rsplit(",", 1)[0] for r in again]
+    same = (folder / "fresh" / "comparisons.csv").read_text()
+    assert (out / "comparisons.csv").read_text() == same
+    assert len(fresh.comparisons) == 3
+    assert not (out / "results.before.csv").exists()
+
+
+def test_tables_that_are_not_asked_for_keep_their_results(folder):
+    other = TABLE.replace("claim = 2", "claim = 3").replace("bce, hardly trained", "bce, lazy")
+    (folder / "other.toml").write_text(other)
+    first, second = (read_tables([folder / f"{name}.toml"]) for name in ("table", "other"))
+    out = folder / "run"
+    study(first, out, folder, Budget("short"))
+    (out / "cells.jsonl").unlink()
+    study(second, out, folder, Budget("short"))
+    assert read_results(out, [*first, *second]).verdicts().keys() == {2, 3}
+    (out / "cells.jsonl").unlink()
+    seen = []
+    study([*first, *second], out, folder, Budget("short"), tell=lambda *cell: seen.append(cell))
+    assert not seen
+
+
+def test_results_that_would_be_lost_are_kept_beside(folder):
+    out = folder / "run"
+    csvs_of(folder, out)
+    before = (out / "results.csv").read_text()
+    lines = before.splitlines(keepends=True)
+    (out / "results.csv").write_text("".join(lines[:-1]))  # not whole
+    (folder / "made.npz").unlink()  # and cannot be made again
+    study(read_tables([folder / "table.toml"]), out, folder, Budget("long"))
+    assert (out / "results.before.csv").read_text() == "".join(lines[:-1])
+    assert (out / "results.csv").read_text() == lines[0]
+
+
+def test_one_folder_holds_one_version(folder):
+    out = folder / "run"
+    csvs_of(folder, out)
+    with pytest.raises(ValueError, match="holds the long version; use another folder"):
+        study(read_tables([folder / "table.toml"]), out, folder, Budget("short"))
+
+
+def test_built_in_data_are_not_set_beside_results_of_others(folder):
+    out, seen = folder / "run", []
+    csvs_of(folder, out)
+    tables = read_tables([folder / "table.toml"])
+    found = study(tables, out, None, Budget("long"), tell=lambda *cell: seen.append(cell))
+    assert not seen
+    assert found.sets(tables[0]) == ["made"]
 
 
 def test_the_long_version_searches_on_validation_rows(folder):

@@ -168,11 +168,11 @@ def test_runs_add_up_and_one_that_did_nothing_is_none(folder):
     path = folder / "about.json"
     path.write_text(json.dumps(OLD))
     assert "7 trainings, in 24 seconds, 16 at a time, on a GPU (m, " in told(OLD)
-    write_about(path, Budget("long"), 2, "cpu", 99.0, did=0, left=5, tables={})
+    write_about(path, Budget("long"), 2, "cpu", 99.0, did=0, left=5)
     about = json.loads(path.read_text())
     assert (about["seconds"], about["cells"], about["left"]) == (24.3, 7, 5)
     assert [run["device"] for run in runs_of(about)] == ["a GPU"]
-    write_about(path, Budget("long"), 2, "cpu", 1.2, did=3, left=2, tables={})
+    write_about(path, Budget("long"), 2, "cpu", 1.2, did=3, left=2)
     about = json.loads(path.read_text())
     assert (about["seconds"], about["cells"], len(runs_of(about))) == (25.5, 10, 2)
     assert "10 trainings, 2 more being left" in told(about)

@@ -136,7 +136,7 @@ def _tell_data(tables: Any, folder: Path | None, budget: Budget) -> None:
         print("no --data: the built-in data sets yeast and digits are used", file=sys.stderr)
     absent = {n for t in tables for n in available(t.data.get(budget.version, []), folder)[1]}
     if absent:
-        print(f"not in {folder}, left out: {', '.join(sorted(absent))}", file=sys.stderr)
+        print(f"not in {folder}, not trained: {', '.join(sorted(absent))}", file=sys.stderr)
 
 
 def _jobs(args: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ def weighted_precision(v: Tensor, on: Tensor, rows: Tensor, weights: Tensor) -> 
     down, hit = v[order], on[order]
     ends = torch.ones_like(hit)
     ends[:-1] = down[1:] != down[:-1]
-    way = _counted if _count is not None else _summed
+    way = _counted if _count is not None and v.device.type == "cpu" else _summed
     return ratio(*way(rows[order], hit, ends, weights))
 
 

@@ -16,28 +16,23 @@ from labelset._atomic import write_bytes
 from labelset.study._cell import Budget
 from labelset.study._data import available, rows_tested
 
-__all__ = ["runs_of", "tell_rows", "told", "write_about"]
+__all__ = ["read_about", "runs_of", "tell_rows", "tell_tables", "told", "write_about"]
 
 FACTS = ("seconds", "cells", "jobs", "device", "machine", "python", "torch", "labelset")
 """What is told of each run."""
 
 
-def write_about(
-    path: Path,
-    budget: Budget,
-    jobs: int,
-    device: str,
-    seconds: float,
-    did: int,
-    left: int,
-    tables: dict[str, str],
-) -> None:
-    """Write it: this run, if it trained anything, after those before.
+def read_about(path: Path) -> dict[str, Any]:
+    """What the file says; nothing where there is none."""
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return found
 
-    `left`: still to be done; `tables`: what each of them asks for, by which a later run sees what
-    it may keep.
-    """
-    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+def write_about(
+    path: Path, budget: Budget, jobs: int, device: str, seconds: float, did: int, left: int
+) -> None:
+    """Write it: this run, if it trained anything, after those before. `left`: still to be done."""
+    before = read_about(path)
     cuda = device != "cpu" and torch.cuda.is_available()
     now = {
         "seconds": round(seconds, 1),
@@ -57,14 +52,14 @@ def write_about(
         "left": left,
         "runs": runs,
         "rows": before.get("rows", {}),
-        "tables": before.get("tables", {}) | tables,
+        "tables": before.get("tables", {}),
     }
     write_bytes(path, json.dumps(about, indent=1).encode())
 
 
 def tell_rows(path: Path, names: Iterable[str], folder: Path | None) -> None:
     """Say how many test rows these data sets have; of those that are not there, what is known."""
-    about = json.loads(path.read_text(encoding="utf-8"))
+    about = read_about(path)
     known = about.get("rows", {})
     wanted = set(names)
     there = available(sorted(wanted), folder)[0]
@@ -72,6 +67,13 @@ def tell_rows(path: Path, names: Iterable[str], folder: Path | None) -> None:
     if found != {name: known.get(name) for name in found}:
         about["rows"] = dict(sorted({**known, **found}.items()))
         write_bytes(path, json.dumps(about, indent=1).encode())
+
+
+def tell_tables(path: Path, asked: dict[str, str]) -> None:
+    """Say what each table asked for when the CSVs were written: a later run keeps what is alike."""
+    about = read_about(path)
+    about["tables"] = about.get("tables", {}) | asked
+    write_bytes(path, json.dumps(about, indent=1).encode())
 
 
 def runs_of(about: dict[str, Any]) -> list[dict[str, Any]]:

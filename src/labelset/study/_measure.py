@@ -9,6 +9,7 @@ from labelset.compare._resample import draws, resampled
 from labelset.labels import Labels
 from labelset.losses import NoLink
 from labelset.metrics import build
+from labelset.metrics.ranking import MAPClass
 from labelset.study._fit import Fit
 from labelset.study._scored import Scored
 from labelset.study._special import (
@@ -60,8 +61,11 @@ def measure(
 
 
 def _drawn(name: str, given: object, labels: Labels, weights: Tensor, device: str) -> Tensor:
-    """Resamples, computed where the device is; its context puts what `resampled` makes there."""
-    if device == "cpu":
+    """Resamples, computed where the device is; its context puts what `resampled` makes there.
+
+    Average precision, one class after the other, is quicker where nothing has to be launched.
+    """
+    if device == "cpu" or isinstance(build(name), MAPClass):
         return resampled(build(name), given, labels, weights)
     there = given.to(device) if isinstance(given, (Tensor, Labels)) else given
     with torch.device(device):

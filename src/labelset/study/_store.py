@@ -16,10 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labelset._atomic import write_bytes
 from labelset.study._cell import Cell
 
-__all__ = ["COLUMNS", "Done", "Store", "csv_bytes"]
+__all__ = ["COLUMNS", "RESULTS", "Done", "Store", "csv_bytes"]
 
 CELLS, RESULTS = "cells.jsonl", "results.csv"
 COLUMNS = (
@@ -74,6 +73,7 @@ class Store:
             whole += len(line)
         self._file = path.open("ab")
         self._file.truncate(whole)
+        _cut_to_whole_lines(folder / RESULTS)
 
     def is_left(self, cell: Cell) -> bool:
         """Whether a cell is not done, or failed."""
@@ -96,13 +96,16 @@ class Store:
         """Its rows of the CSV; none where it is not done."""
         return tidy(cell, self.done[cell.id], claim) if cell.id in self.done else []
 
-    def write_results(self, rows: Iterable[dict[str, Any]]) -> None:
-        """The CSV anew."""
-        write_bytes(self.folder / RESULTS, csv_bytes(COLUMNS, rows))
-
     def close(self) -> None:
         """No more cells."""
         self._file.close()
+
+
+def _cut_to_whole_lines(path: Path) -> None:
+    """Take away what a kill, or a full disk, has left of a last line."""
+    if path.is_file() and (text := path.read_bytes()) and not text.endswith(b"\n"):
+        with path.open("r+b") as file:
+            file.truncate(text.rfind(b"\n") + 1)
 
 
 def tidy(cell: Cell, done: Done, claim: int) -> list[dict[str, Any]]:

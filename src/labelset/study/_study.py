@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from itertools import chain
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from labelset._atomic import write_bytes
-from labelset.study._about import tell_rows, write_about
+from labelset.study._about import read_about, tell_rows, tell_tables, write_about
 from labelset.study._cell import Budget, Cell, final_cells, trial_cells
 from labelset.study._data import available
-from labelset.study._difference import Difference
 from labelset.study._estimate import estimate
+from labelset.study._files import write_files
 from labelset.study._read import Results, read_results
 from labelset.study._special import direction
-from labelset.study._store import Done, Store, csv_bytes
+from labelset.study._store import Done, Store
 from labelset.study._table import Table
 from labelset.study._texts import FEATURES
-from labelset.study._told import Told, Where, asked
-from labelset.study._verdict import Comparison, compared
+from labelset.study._told import Told, asked
 from labelset.study._work import Workshop, do_cells
 from labelset.train._lock import alone
 
@@ -34,12 +31,16 @@ Tell = Callable[[Cell, Done, int, int], None]
 def plan(
     tables: Sequence[Table], folder: Path | None, budget: Budget, told: Told | None = None
 ) -> dict[str, list[str]]:
-    """Table -> the data sets that it is made of: those that are there, and those told of."""
+    """Table -> the data sets that it is made of: those that are there, and those told of.
+
+    The built-in ones, which are there without a folder, are not set beside others told of.
+    """
     sets = {}
     for table in tables:
         named = table.data.get(budget.version, [])
-        there, known = available(named, folder)[0], told.sets(table) if told else set()
-        order = [*named, *(name for name in there if name not in named)]
+        known = told.sets(table) if told else set[str]()
+        there = [] if folder is None and known else available(named, folder)[0]
+        order = dict.fromkeys([*named, *there, *sorted(known)])
         sets[table.name] = [name for name in order if name in there or name in known]
     return sets
 
@@ -71,6 +72,10 @@ def study(
     """
     budget = Budget() if budget is None else budget
     began = time.perf_counter()
+    about = out / "about.json"
+    held = read_about(about).get("budget", budget.version)
+    if held != budget.version:
+        raise ValueError(f"{out}: holds the {held} version; use another folder for this one")
     out.mkdir(parents=True, exist_ok=True)
     with alone(out):
         store = Store(out)
@@ -88,16 +93,11 @@ def study(
             work.do([cell for cell in last if cell not in told], claims)
         finally:
             store.close()
-            spent, asks = time.perf_counter() - began, {t.name: asked(t) for t in tables}
-            path = out / "about.json"
-            write_about(path, budget, jobs, device, spent, work.did, work.left, asks)
-        rows = [
-            told.rows_of(cell) if cell in told else store.rows_of(cell, claims[cell.table])
-            for cell in (*trials, *last)
-        ]
-        store.write_results(chain.from_iterable(rows))
-        _write(out / "comparisons.csv", comparisons(tables, last, store, told))
-        tell_rows(path, {c.data for c in last if c in told or c.id in store.done}, folder)
+            spent = time.perf_counter() - began
+            write_about(about, budget, jobs, device, spent, work.did, work.left)
+        write_files(tables, trials, last, store, told)
+        tell_rows(about, {c.data for c in last if c in told or c.id in store.done}, folder)
+        tell_tables(about, {t.name: asked(t, budget.version) for t in tables})
     return read_results(out, tables)
 
 
@@ -166,36 +166,3 @@ def _chosen(
         if math.isfinite(value) and value > best.get(key, (-math.inf, 0))[0]:
             best[key] = (value, cell.trial)
     return {key: at for key, (_, at) in best.items()}
-
-
-def comparisons(
-    tables: Sequence[Table], cells: Iterable[Cell], store: Store, told: Told
-) -> list[Comparison]:
-    """All that the sentences of the tables compare, from finished cells, or as it was told."""
-    groups: dict[Where, dict[str, dict[int, Done]]] = {}
-    for cell in cells:
-        if cell in told or cell.id in store.done:
-            group = groups.setdefault(cell.where, {})
-            if cell not in told:
-                group.setdefault(cell.candidate.name, {})[cell.seed] = store.done[cell.id]
-    return [
-        one
-        for table in tables
-        for expect in table.expect
-        for where, group in groups.items()
-        if where[0] == table.name
-        for one in (
-            told.comparisons.get((where, expect.says), [])
-            if where in told.groups
-            else compared(table.claim, table.name, expect, where[1:], group)
-        )
-    ]
-
-
-def _write(path: Path, found: list[Comparison]) -> None:
-    rows = []
-    for one in found:
-        held = asdict(one)
-        rows.append(held | {key: f"{value:.6g}" for key, value in held.pop("found").items()})
-    columns = [f.name for f in (*fields(Comparison), *fields(Difference)) if f.name != "found"]
-    write_bytes(path, csv_bytes(columns, rows))
