@@ -35,6 +35,8 @@ class Panel:
     low: float = -6.0
     high: float = 6.0
     axis: str = "score"
+    log2: bool = False
+    """Whether the axis goes by logarithms: its marks then tell the numbers themselves."""
 
 
 def words(text: str) -> str:
@@ -76,8 +78,9 @@ def _panel(panel: Panel, x0: float, colours: Mapping[str, str]) -> str:
     for share in (0.0, 0.5, 1.0):
         x = x0 + WIDTH * share
         score = panel.low + (panel.high - panel.low) * share
+        told = f"{2**score:.4g}" if panel.log2 else f"{score:g}"
         out.append(
-            f'<text class="a" x="{x:.0f}" y="{TOP + HEIGHT + 16}" text-anchor="middle">{score:g}'
+            f'<text class="a" x="{x:.0f}" y="{TOP + HEIGHT + 16}" text-anchor="middle">{told}'
             "</text>"
         )
     middle, below = x0 + WIDTH / 2, TOP + HEIGHT + 30

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from labelset._svg import Panel, chart
 from labelset.study import read_table, write_page
 from labelset.study._about import tell_rows
 from labelset.study._deciding import deciding, interval, told
@@ -225,3 +226,8 @@ def test_rows_are_counted_where_data_are_at_hand(tmp_path):
     (tmp_path / "d.npz").unlink()
     tell_rows(path, {"d"}, tmp_path)
     assert json.loads(path.read_text())["rows"] == {"d": 25, "e": 7}
+
+
+def test_an_axis_by_logarithms_tells_the_numbers_themselves():
+    svg = chart([Panel("a", 1.0, {"b": lambda v: v / 10}, 4.0, 10.0, "batch", log2=True)], "c", "b")
+    assert [f">{mark}<" in svg for mark in (16, 128, 1024)] == [True] * 3

@@ -73,10 +73,9 @@ def _panel(title: str, lines: Points, table: Table) -> Panel:
     xs = [x for line in lines.values() for x in line]
     top = max(y for line in lines.values() for y in line.values())
     axis = str(table.figure.get("axis", table.figure["x"]))
-    if table.figure.get("log2"):
-        axis = f"log2 {axis}"
     drawn = {name: _through(line) for name, line in lines.items()}
-    return Panel(title, _rounded(top), drawn, low=min(xs), high=max(xs), axis=axis)
+    log2 = bool(table.figure.get("log2"))
+    return Panel(title, _rounded(top), drawn, low=min(xs), high=max(xs), axis=axis, log2=log2)
 
 
 def _rounded(top: float) -> float:
