@@ -4,7 +4,7 @@ BIN := .venv/bin
 WHEEL := build/environment
 NEEDED := --constraint constraints.txt --editable '.[test]'
 export OMP_NUM_THREADS ?= 1
-export PYTHONDONTWRITEBYTECODE := # tests start many processes, which need not compile all anew
+export PYTHONDONTWRITEBYTECODE := # what a process has compiled the others need not
 
 .PHONY: demo test study docs site wheel format clean
 
@@ -46,7 +46,7 @@ format: .venv/installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv || echo "no uv: pip it is"
 	UV_FIND_LINKS="$${UV_FIND_LINKS-$$($(BIN)/pip config get global.find-links 2>/dev/null)}" \
-		$(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python $(NEEDED) || \
+		$(BIN)/python -m uv pip install --quiet --python $(BIN)/python $(NEEDED) || \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(NEEDED)
 	@touch $@
 
