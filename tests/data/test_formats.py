@@ -196,6 +196,14 @@ def test_sparse_arff_with_mulans_xml(tmp_path):
     assert isinstance(data.features, SparseRows)
 
 
+def test_sparse_arff_of_numbers(tmp_path):
+    head = "@relation r\n@attribute x real\n@attribute y real\n@attribute l {0,1}\n@data\n"
+    rows = "{0 1.5,2 1}\n{ 1  -2e1 , 0 ?}\n{}\n{2 0, 1 3}\n"
+    (tmp_path / "n.arff").write_text(head + rows)
+    want = [[1.5, 0], [np.nan, -20], [0, 0], [0, 3]]
+    check(load(tmp_path / "n.arff", labels=1), features=want, labels=[[1], [0], [0], [0]])
+
+
 def test_mulans_train_and_test_files(tmp_path):
     head = "@relation r\n@attribute x real\n@attribute l {0,1}\n@data\n"
     (tmp_path / "tr.arff").write_text(head + "1,1\n2,0\n")

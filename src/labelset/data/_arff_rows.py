@@ -108,7 +108,7 @@ def _row(table: Table, line: str, plain: bool) -> None:
     if sparse != table.sparse:
         raise ValueError("sparse and dense rows in one file")
     if sparse:
-        _sparse_row(table, line)
+        _sparse_row(table, line, plain)
     else:
         _dense_row(table, line, plain)
 
@@ -133,10 +133,12 @@ def _dense_row(table: Table, line: str, plain: bool) -> None:
             table.codes.append(_code(about, cell.strip()))
 
 
-def _sparse_row(table: Table, line: str) -> None:
+def _sparse_row(table: Table, line: str, plain: bool) -> None:
     if not line.endswith("}"):
         raise ValueError("a sparse row does not end with }")
     body, count = line[1:-1].strip(), 0
+    if plain and _plain_pairs(table, body):
+        return
     for pair in cells_of_pairs(body):
         place, _, cell = pair.partition(" ")
         if not (place.isascii() and place.isdigit() and int(place) < len(table.attributes)):
@@ -153,6 +155,25 @@ def _sparse_row(table: Table, line: str) -> None:
     if len(set(used)) < count:
         raise ValueError("an attribute appears twice")
     table.lengths.append(count)
+
+
+def _plain_pairs(table: Table, body: str) -> bool:
+    """Add a row of nothing but pairs of numbers; whether it was one: else each is to be seen."""
+    if "_" in body:
+        return False
+    try:
+        places, codes = zip(*map(str.split, body.split(",")), strict=True)
+        numbers, values = list(map(int, places)), list(map(float, codes))
+    except ValueError:
+        return False
+    digits = "".join(places)
+    known = digits.isascii() and digits.isdigit() and max(numbers) < len(table.attributes)
+    if not known or len(set(numbers)) < len(numbers):
+        return False
+    table.places.extend(numbers)
+    table.codes.extend(values)
+    table.lengths.append(len(numbers))
+    return True
 
 
 def cells_of_pairs(body: str) -> list[str]:
