@@ -67,6 +67,7 @@ def test_what_is_no_network_is_refused(tmp_path):
         encode.build("vision", model="x").fit(Dataset.from_arrays([[1.0]], [[1]]))
 
 
+@pytest.mark.filterwarnings("ignore:Deprecated in 0.9.0")  # transformers 5.0 of its tokenizers
 def test_texts_go_through_a_real_transformer(tmp_path):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "red", "green", "apple", "fork"]
     (tmp_path / "vocab.txt").write_text("\n".join(words))

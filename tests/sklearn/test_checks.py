@@ -2,14 +2,22 @@
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.fixes import parse_version
 
 from labelset.sklearn import CalibratedLabels, DecidedLabels, MultiLabelClassifier
 
 THRESHOLD = "predict is not p > 0.5: the threshold is tuned, as in TunedThresholdClassifierCV"
 EXPECTED = {"DecidedLabels": {"check_classifiers_train": THRESHOLD}}
+if parse_version(sklearn.__version__) < parse_version("1.7"):
+    first = (
+        "scikit-learn 1.6 makes y binary by its first value, another one in each of the two fits"
+    )
+    for kind in ("dense", "sparse"):
+        EXPECTED["DecidedLabels"][f"check_sample_weight_equivalence_on_{kind}_data"] = first
 
 
 def expected(estimator):
