@@ -13,7 +13,7 @@ from labelset.data import load
 from labelset.study import Budget, read_results, read_tables, study, write_page
 from labelset.study import _special as special
 from labelset.study import _texts as texts
-from labelset.study._about import runs_of, told, write_about
+from labelset.study._about import runs_of, tell_files, told, write_about
 from labelset.study._cell import final_cells
 from labelset.study._data import available, only_texts, open_named
 from labelset.study._special import expressible
@@ -179,6 +179,9 @@ def test_runs_add_up_and_one_that_did_nothing_is_none(folder):
     assert "2 runs" in told(about)
     assert "on a GPU" in told(about)
     assert "on cpu" in told(about)
+    tell_files(path, 8, {"table": "as asked"})
+    about = json.loads(path.read_text())
+    assert "8 trainings (and 2 in whose place they are), 2 more being left" in told(about)
     same = {**about, "runs": [runs_of(about)[0]] * 2}
     assert told(same).count("on a GPU") == 1
 

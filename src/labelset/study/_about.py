@@ -16,7 +16,7 @@ from labelset._atomic import write_bytes
 from labelset.study._cell import Budget
 from labelset.study._data import available, rows_tested
 
-__all__ = ["read_about", "runs_of", "tell_rows", "tell_tables", "told", "write_about"]
+__all__ = ["read_about", "runs_of", "tell_files", "tell_rows", "told", "write_about"]
 
 FACTS = ("seconds", "cells", "jobs", "device", "machine", "python", "torch", "labelset")
 """What is told of each run."""
@@ -69,9 +69,13 @@ def tell_rows(path: Path, names: Iterable[str], folder: Path | None) -> None:
         write_bytes(path, json.dumps(about, indent=1).encode())
 
 
-def tell_tables(path: Path, asked: dict[str, str]) -> None:
-    """Say what each table asked for when the CSVs were written: a later run keeps what is alike."""
+def tell_files(path: Path, kept: int, asked: dict[str, str]) -> None:
+    """Say how many trainings the CSVs tell of, and what each table asked for when that was written.
+
+    A later run keeps what is alike; what it trains anew takes the place of what an earlier one did.
+    """
     about = read_about(path)
+    about["kept"] = kept
     about["tables"] = about.get("tables", {}) | asked
     write_bytes(path, json.dumps(about, indent=1).encode())
 
@@ -90,6 +94,10 @@ def runs_of(about: dict[str, Any]) -> list[dict[str, Any]]:
 def told(about: dict[str, Any]) -> str:
     """A sentence: how much, how long, in how many runs, on what."""
     runs, left = runs_of(about), about.get("left", 0)
+    kept = about.get("kept", about["cells"])
+    again = (
+        f" (and {about['cells'] - kept:,} in whose place they are)" if kept < about["cells"] else ""
+    )
     ended = f", {left:,} more being left for want of time" if left else ""
     several = f", the sum of {len(runs)} runs that went on one after the other" if runs[1:] else ""
     places = [
@@ -99,6 +107,6 @@ def told(about: dict[str, Any]) -> str:
     ]
     where = ", ".join(["", *dict.fromkeys(places)])
     return (
-        f"The {about['budget']} version: {about['cells']:,} trainings{ended}, in "
+        f"The {about['budget']} version: {kept:,} trainings{again}{ended}, in "
         f"{about['seconds']:,.0f} seconds{several}{where}."
     )

@@ -25,21 +25,24 @@ def write_files(
     last: Sequence[Cell],
     store: Store,
     told: Told,
-) -> None:
+) -> int:
     """Both files, in the order of the plan; tables that were not asked for keep what they had.
 
-    Where a training that was told of is in them no more, the old ones stay as `*.before.csv`.
+    Returns how many trainings are in them. Where one that was told of is in them no more, the old
+    ones stay as `*.before.csv`.
     """
     claims = {table.name: table.claim for table in tables}
     rows: list[dict[str, Any]] = [*told.other_rows]
     for cell in (*trials, *last):
         rows += told.rows_of(cell) if cell in told else store.rows_of(cell, claims[cell.table])
     results, judged = store.folder / RESULTS, store.folder / "comparisons.csv"
-    if not told.names <= {named(row) for row in rows}:
+    names = {named(row) for row in rows}
+    if not told.names <= names:
         for path in (results, judged):
             shutil.copyfile(path, path.with_suffix(".before.csv"))
     write_bytes(results, csv_bytes(COLUMNS, rows))
     _write(judged, [*told.other_comparisons, *_comparisons(tables, last, store, told)])
+    return len(names)
 
 
 def _comparisons(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from labelset.study._about import read_about, tell_rows, tell_tables, write_about
+from labelset.study._about import read_about, tell_files, tell_rows, write_about
 from labelset.study._cell import Budget, Cell, final_cells, trial_cells
 from labelset.study._data import available
 from labelset.study._estimate import estimate
@@ -95,9 +95,9 @@ def study(
             store.close()
             spent = time.perf_counter() - began
             write_about(about, budget, jobs, device, spent, work.did, work.left)
-        write_files(tables, trials, last, store, told)
+        kept = write_files(tables, trials, last, store, told)
         tell_rows(about, {c.data for c in last if c in told or c.id in store.done}, folder)
-        tell_tables(about, {t.name: asked(t, budget.version) for t in tables})
+        tell_files(about, kept, {t.name: asked(t, budget.version) for t in tables})
     return read_results(out, tables)
 
 
