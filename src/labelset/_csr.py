@@ -27,7 +27,7 @@ def as_tensor(y: Any) -> Tensor:
         raise TypeError(f"labels must be dense, got layout {t.layout}; use Labels.from_csr")
     if t.is_complex():
         raise TypeError(f"labels must be bool, whole or floating-point numbers, got {t.dtype}")
-    if t.device.type == "meta":
+    if t.is_meta:
         raise ValueError("labels are on the meta device and hold no values")
     return t
 

@@ -128,7 +128,7 @@ def scores(given: Any) -> Tensor:
             f"logits must be floating point, got {given.dtype}; give the raw scores of the "
             "model, before any sigmoid or threshold"
         )
-    if given.device.type == "meta":
+    if given.is_meta:
         raise ValueError("logits are on the meta device and hold no values; move the model first")
     return given
 
@@ -146,7 +146,7 @@ def same_place(v: Tensor, labels: Any) -> None:
             f"logits must be 2-D (rows, labels), got shape {tuple(v.shape)}; "
             "reshape them, for one row with logits[None]"
         )
-    if tuple(labels.shape) != tuple(v.shape):
+    if labels.shape != v.shape:
         raise ValueError(
             f"labels must have the shape of the logits {tuple(v.shape)}, got {tuple(labels.shape)}"
         )

@@ -11,7 +11,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 import labelset as ls
-from labelset.kernels import _product, _ways_back, _ways_finish, _ways_sums
+from labelset.kernels import _product, _ways_back, _ways_few, _ways_finish, _ways_sums
 from labelset.kernels._confusion_tiles import confusion_tiles
 from labelset.kernels._source import compiled
 
@@ -85,29 +85,42 @@ def ways():
         tiles = {"SHORT": dtype == "bf16", "HEIGHT": 4, "WIDTH": 128, "UNROLL": 2}
         build(_ways_sums.log_sums, dtype, kind, AXIS=int(not both), **labels, **tiles, **sides)
         build(_ways_back.back, dtype, kind, REDUCE=True, **labels, **tiles, **sides)
+        row = {"value": compiled(traced.text), "NEEDS_ON": traced.needs_on}
         build(
-            _ways_finish.finish, dtype, kind, value=compiled(traced.text), NEEDS_ON=traced.needs_on,
-            ROWS=8, ROW_PARTS=128, COLUMNS=256, COLUMN_PARTS=4, **sides,
+            _ways_finish.finish, dtype, kind,
+            ROWS=8, ROW_PARTS=128, COLUMNS=256, COLUMN_PARTS=4, **row, **sides,
         )  # fmt: skip
+        if i == 0:
+            few = {**row, **labels, **tiles, **sides, "REDUCE": True, "GROUPS": 1024}
+            build(_ways_few.few_ways, dtype, kind, **few)
 
 
 def product():
-    sizes = {"DOWN": 4, "ACROSS": 9, "COLUMNS": 0, "TURNS": 2, "STEPS": 12}
     tile = {"HEIGHT": _product.HEIGHT, "WIDTH": _product.WIDTH, "DEPTH": _product.DEPTH}
+    sizes = {"DOWN": 4, "ACROSS": 9, "COLUMNS": 0, "TURNS": 2, "STEPS": 12}
     for a_turned, b_turned in ((False, True), (True, False)):
         turned = {"BIAS": b_turned, "A_TURNED": a_turned, "B_TURNED": b_turned}
         left, right = (64, 128) if a_turned else (128, 64), (256, 64) if b_turned else (64, 256)
-        names, constants = _product._tiles.arg_names, {**turned, **sizes, **tile}
-        signature = dict.fromkeys(names, "constexpr") | {
-            "a": f"tensordesc<bf16{list(left)}>", "b": f"tensordesc<bf16{list(right)}>",
-            "out": "tensordesc<bf16[128, 128]>", "bias": "*bf16", "scale": "fp32",
-        }  # fmt: skip
-        given = {(names.index(name),): value for name, value in constants.items()}
-        source = ASTSource(_product._tiles, signature, given)
-        options = {"num_warps": 8, "num_stages": 4}
-        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-        assert "wgmma" in made.asm["ptx"]  # the matrix units of that GPU are used
-        assert made.metadata.shared <= 232_448  # bytes that a program may have there
+        built_product(
+            _product._tiles, left, right, {**turned, **sizes, **tile},
+            {"out": "tensordesc<bf16[128, 128]>", "bias": "*bf16", "scale": "fp32"},
+        )  # fmt: skip
+    sizes = {"ROWS": 512, "COLUMNS": 768, "DOWN": 4, "ACROSS": 3, "STEPS": 192}
+    built_product(
+        _product._part_of_sum, (128, 64), (64, 256), {**sizes, **tile}, {"parts": "*fp32"}
+    )
+
+
+def built_product(kernel, left, right, constants, others):
+    names = kernel.arg_names
+    sides = {"a": f"tensordesc<bf16{list(left)}>", "b": f"tensordesc<bf16{list(right)}>"}
+    signature = dict.fromkeys(names, "constexpr") | sides | others
+    given = {(names.index(name),): value for name, value in constants.items()}
+    source = ASTSource(kernel, signature, given)
+    options = {"num_warps": 8, "num_stages": 4}
+    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    assert "wgmma" in made.asm["ptx"]  # the matrix units of that GPU are used
+    assert made.metadata.shared <= 232_448  # bytes that a program may have there
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import labelset as ls
+from labelset.kernels import _confusion_launch, _ways_launch
 from labelset.testing._backend_laws import as_close_as_eager
 
 METRICS, WAY_LOSSES = (
@@ -25,6 +26,24 @@ METRICS, WAY_LOSSES = (
 )
 AVERAGES = ("macro", "micro", "weighted", "samples")
 WAYS = ("sample", "class", "both")
+BOTH = pytest.mark.parametrize("few", [0, 2**16], indirect=True, ids=["several", "one program"])
+"""By several programs, as a large matrix is, and by the one that a small matrix takes."""
+
+
+@pytest.fixture(autouse=True)
+def few(request, monkeypatch):
+    """So many entries are a small matrix: none, unless a test says otherwise."""
+
+    def forget():
+        for module in (_confusion_launch, _ways_launch):
+            module.layout.cache_clear()
+            module._plan.cache_clear()
+
+    for module in (_confusion_launch, _ways_launch):
+        monkeypatch.setattr(module, "FEW", getattr(request, "param", 0))
+    forget()
+    yield
+    forget()
 
 
 def drawn(rows, n, seed=0, size=2.0):
@@ -76,6 +95,7 @@ def test_every_example_is_as_exact_as_eager_of_metrics(name, example):
         agrees(name, v, labels, upstream=3.0, **example)
 
 
+@BOTH
 @pytest.mark.parametrize("kind", ["bool", "uint8", "float", "soft", "labels", "soft labels"])
 @pytest.mark.parametrize("average", AVERAGES)
 def test_every_kind_of_labels_and_average(kind, average):
@@ -84,6 +104,7 @@ def test_every_kind_of_labels_and_average(kind, average):
         agrees("sigmoid-f1", v, kinds(y)[kind], average=average, beta=2.0, reduction=reduction)
 
 
+@BOTH
 @pytest.mark.parametrize("average", AVERAGES)
 def test_steepness_and_offset_per_label(average):
     v, y = drawn(19, 23)
@@ -93,6 +114,7 @@ def test_steepness_and_offset_per_label(average):
     agrees("smooth", v, softened(y), average=average, beta=beta, eta=0.3)
 
 
+@BOTH
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (41, 401)])
 @pytest.mark.parametrize("average", AVERAGES)
 def test_odd_shapes_of_metrics(shape, average):
@@ -107,6 +129,7 @@ def test_groups_that_several_programs_share_of_metrics(shape, average):
     agrees("sigmoid-f1", v, ls.Labels.from_dense(softened(y)), average=average)
 
 
+@BOTH
 @pytest.mark.parametrize("average", AVERAGES)
 def test_nothing_known_costs_nothing(average):
     v, _ = drawn(5, 7)
@@ -116,6 +139,7 @@ def test_nothing_known_costs_nothing(average):
     assert (slope == 0).all()
 
 
+@BOTH
 @pytest.mark.parametrize("average", AVERAGES)
 def test_huge_scores_stay_finite(average):
     v, y = drawn(19, 23, size=1e4)
@@ -147,6 +171,7 @@ def test_scores_that_are_not_contiguous_of_metrics():
     agrees("sigmoid-f1", v[:, ::2], y[:, ::2], average="samples")
 
 
+@BOTH
 @pytest.mark.parametrize("average", AVERAGES)
 def test_reduced_precision_of_metrics(average):
     v, y = drawn(19, 23)
@@ -165,6 +190,7 @@ def test_learnt_settings_have_no_kernel():
         ls.losses.build("sigmoid-f1", impl="triton", beta=beta)(v, y)
 
 
+@BOTH
 def test_a_second_backward_gives_the_same():
     v, y = drawn(5, 7)
     leaf = v.requires_grad_()
@@ -173,6 +199,7 @@ def test_a_second_backward_gives_the_same():
     assert torch.equal(first, second)
 
 
+@BOTH
 @pytest.mark.parametrize(("name", "example"), WAY_LOSSES)
 def test_every_example_is_as_exact_as_eager_of_ways(name, example):
     v, y = drawn(19, 23)
@@ -180,6 +207,7 @@ def test_every_example_is_as_exact_as_eager_of_ways(name, example):
         agrees(name, v, labels, upstream=3.0, **example)
 
 
+@BOTH
 @pytest.mark.parametrize("kind", ["bool", "uint8", "float", "soft", "labels", "soft labels"])
 @pytest.mark.parametrize("way", WAYS)
 def test_every_kind_of_labels_and_way(kind, way):
@@ -188,6 +216,7 @@ def test_every_kind_of_labels_and_way(kind, way):
         agrees(name, v, kinds(y)[kind], way=way, reduction=reduction)
 
 
+@BOTH
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (41, 401)])
 def test_odd_shapes_of_ways(shape):
     v, y = drawn(*shape)
@@ -202,6 +231,7 @@ def test_groups_that_several_programs_share_of_ways(shape, way):
     agrees("softmax", v, ls.Labels.from_dense(softened(y)), way=way)
 
 
+@BOTH
 @pytest.mark.parametrize("name", ["two-way", "softmax", "multi-similarity"])
 def test_huge_scores(name):
     for size in (50.0, 1e4):
@@ -211,6 +241,7 @@ def test_huge_scores(name):
         agrees(name, v, softened(y), way="both")
 
 
+@BOTH
 def test_one_huge_score_among_small_ones():
     v, y = drawn(41, 70)
     v[3, 60], v[30, 2] = -1e4, 1e4
@@ -218,11 +249,13 @@ def test_one_huge_score_among_small_ones():
     agrees("softmax", v, ls.Labels.from_dense(softened(y)), way="both")
 
 
+@BOTH
 def test_faintly_soft_labels():
     v, y = drawn(19, 23, size=8.0)
     agrees("two-way", v, torch.where(y, 1e-30, 0.0))
 
 
+@BOTH
 @pytest.mark.parametrize("name", ["two-way", "softmax", "multi-similarity"])
 @pytest.mark.parametrize("way", WAYS)
 def test_no_label_on_and_nothing_known(name, way):
@@ -265,6 +298,7 @@ def test_scores_that_are_not_contiguous_of_ways():
     agrees("softmax", v[:, ::2], y[:, ::2])
 
 
+@BOTH
 @pytest.mark.parametrize("way", WAYS)
 def test_reduced_precision_of_ways(way):
     v, y = drawn(19, 23)

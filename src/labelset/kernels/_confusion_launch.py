@@ -23,6 +23,8 @@ WIDEST = 128  # columns of a block: a whole line of memory, and blocks enough fo
 NARROWEST = 16
 PROGRAMS = 512  # below this many a large GPU has nothing to do now and then
 LEAST = 1024  # rows or columns that are worth a program of their own
+FEW, MOST_GROUPS = 2**16, 1024  # entries, of so many groups at most, for one program alone
+FEW_TILE, FEW_UNROLL = 4096, 2  # eight entries for each thread of sixteen warps, twice over
 
 
 # the constants of the kernel, in their order
@@ -43,6 +45,7 @@ class Layout:
     chunks: int
     steps: int
     unroll: int
+    warps: int = 4
 
     @property
     def tile(self) -> tuple[int, int, int]:
@@ -57,12 +60,18 @@ class Layout:
 @lru_cache(maxsize=256)
 def layout(rows: int, n: int, axis: int, tile: int, unroll: int) -> Layout:
     """Blocks of columns gone down (axis 0), or of rows gone along (axis 1)."""
+    groups, along = (n, rows) if axis == 0 else (rows, n)
+    if rows * n <= FEW and groups <= MOST_GROUPS:  # each launch would cost more than its work
+        across = max(NARROWEST, 1 << (groups - 1).bit_length())
+        sides = FEW_TILE // across, across
+        steps = -(-along // (sides[0] * FEW_UNROLL)) * FEW_UNROLL
+        return Layout(axis, *sides[:: 1 - 2 * axis], 1, 1, steps, FEW_UNROLL, FEW_TILE // 256)
     width = WIDEST if axis == 0 else min(tile, max(NARROWEST, 1 << (n - 1).bit_length()))
     while axis == 0 and width > NARROWEST and -(-n // width) < PROGRAMS:
         width //= 2
     height = tile // width
-    across, along, size, step = (n, rows, width, height) if axis == 0 else (rows, n, height, width)
-    blocks = -(-across // size)
+    size, step = (width, height) if axis == 0 else (height, width)
+    blocks = -(-groups // size)
     chunks = max(1, min(-(-PROGRAMS // blocks), along // LEAST))
     steps = -(-along // (chunks * unroll * step)) * unroll
     return Layout(axis, height, width, blocks, -(-along // (steps * step)), steps, unroll)
@@ -109,7 +118,9 @@ class _Plan(NamedTuple):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """The loss, its gradient, and how many groups are known."""
         device = read[0].device
-        gradient, value = torch.empty_like(read[0]), torch.empty(self.blocks, device=device)
+        alone = self.blocks == 1
+        value = torch.empty(() if alone else (self.blocks,), device=device)
+        gradient = torch.empty_like(read[0])
         known = torch.empty_like(value) if self.asks_known else value
         results = value, known, value if total is None else total
         sums = value
@@ -119,7 +130,9 @@ class _Plan(NamedTuple):
             sums = partial.sum(1)
         self.rest(*read, gradient, sums, *results)
         if self.micro:
-            return value[0], gradient, None
+            return value if alone else value[0], gradient, None
+        if alone:
+            return value, gradient, known if self.asks_known else None
         return value.sum(), gradient, known.sum() if self.asks_known else None
 
 
@@ -127,7 +140,7 @@ class _Plan(NamedTuple):
 def _plan(job: _Job) -> _Plan:
     """Made once for all matrices of one shape and type."""
     at = job.at
-    whole = at.chunks == 1 and not job.micro
+    whole = at.chunks == 1 and (at.blocks == 1 or not job.micro)
     parts = at.chunks * (at.blocks if job.micro else 1)
     return _Plan(
         None if whole else job.ready("count"),
@@ -161,12 +174,13 @@ class _Job:
         columns = len(self.strides), *(*self.strides, 0, 0)[:2]
         rest = at.axis, self.micro, self.weight, self.opposite, phase
         constants = *self.functions, *labels, *columns, *rest, *at.tile
-        options = {} if torch.version.hip else {"maxnreg": REGISTERS}
+        crowded = at.blocks > 1 and not torch.version.hip
+        options = {"maxnreg": REGISTERS} if crowded else {}
         named = dict(zip(CONSTANTS, constants, strict=True))
         scale = 1.0 / self.groups if self.mean and self.weight != "on" else 1.0
         tiles = -(-self.n // at.width)
         return Ready(
-            Launch(confusion_tiles, named, num_warps=4, **options),
+            Launch(confusion_tiles, named, num_warps=at.warps, **options),
             at.blocks * at.chunks,
             (self.rows, self.n, tiles, self.groups, at.blocks, at.steps, scale),
         )

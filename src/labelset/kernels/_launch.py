@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 import torch
@@ -60,7 +62,7 @@ class Launch:
         The first of them is a tensor, and says where it runs.
         """
         places = [t.data_ptr() for t in tensors]
-        aligned = not any(place % ALIGNED for place in places)
+        aligned = reduce(or_, places) % ALIGNED == 0
         device: int | None = tensors[0].device.index  # type: ignore[union-attr]
         self._run(programs, device, tensors, places, numbers, aligned)
 

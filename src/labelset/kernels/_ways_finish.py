@@ -11,7 +11,7 @@ import triton.language as tl
 from labelset.kernels import _device_math as math
 from labelset.kernels._ways_sums import NOTHING, joined, logarithm
 
-__all__ = ["KEPT", "finish"]
+__all__ = ["KEPT", "finish", "finish_part"]
 
 # Of each row and column: the weights of exp(a v) and exp(b v) in the gradient; both log-sum-exps
 # and both slopes, from which these come; and what is added to the gradient of a label on.
@@ -27,7 +27,22 @@ def finish(
     ROWS: tl.constexpr, ROW_PARTS: tl.constexpr, COLUMNS: tl.constexpr, COLUMN_PARTS: tl.constexpr,
 ):  # fmt: skip
     """A block of rows, or of columns. `state` is the largest exponent, rows and columns counted."""
-    program = tl.program_id(0)
+    finish_part(
+        tl.program_id(0), state, row_parts, column_parts, row_kept, column_kept, values,
+        rows, n, parts, chunks, row_programs, a, b, value, NEEDS_ON, MEAN, BY_ROW, BY_COLUMN,
+        ROWS, ROW_PARTS, COLUMNS, COLUMN_PARTS,
+    )  # fmt: skip
+
+
+@triton.jit
+def finish_part(
+    program, state, row_parts, column_parts, row_kept, column_kept, values,
+    rows, n, parts, chunks, row_programs, a, b,
+    value: tl.constexpr, NEEDS_ON: tl.constexpr, MEAN: tl.constexpr,
+    BY_ROW: tl.constexpr, BY_COLUMN: tl.constexpr,
+    ROWS: tl.constexpr, ROW_PARTS: tl.constexpr, COLUMNS: tl.constexpr, COLUMN_PARTS: tl.constexpr,
+):  # fmt: skip
+    """What the program of that number does."""
     if program < row_programs:
         if BY_ROW:
             _finish(

@@ -12,6 +12,7 @@ from torch import Tensor
 from labelset.kernels._launch import Launch, Ready, parts
 from labelset.kernels._tile import label_arrays, label_kind
 from labelset.kernels._ways_back import back
+from labelset.kernels._ways_few import few_ways
 from labelset.kernels._ways_finish import KEPT, finish
 from labelset.kernels._ways_sums import log_sums
 from labelset.labels import Labels
@@ -23,14 +24,18 @@ STORED_ENTRIES = 8  # the same where stored labels are sought, which is done onc
 NARROWEST, BLOCKS = 16, 512  # columns of a block; blocks for which it is made narrower
 PROGRAMS = 8192  # so many that the last ones to finish do not count
 LEAST = 256  # rows or columns that are worth a program of their own
+STATE = 4  # numbers: the largest exponent, how many rows and columns count, nothing
 FINISHED = 1024  # numbers that one program of `finish` reads at a time
+FEW, WIDEST = 2**16, 1024  # entries, of so many columns at most, that one program goes through
+FEW_THREADS, FEW_ENTRIES, FEW_UNROLL = 512, 8, 2  # its threads; how it goes through them
 
-# the constants of the three kernels, in their order
+# the constants of the kernels, in their order
 SIDES, TILE = ("BY_ROW", "BY_COLUMN", "MEAN", "SHORT"), ("HEIGHT", "WIDTH", "UNROLL")
 SUMS = ("KIND", "SOFT", "EVEN", "AXIS", *SIDES, *TILE)
 BACK = ("KIND", "SOFT", "EVEN", *SIDES, "REDUCE", *TILE)
 SIZES = ("ROWS", "ROW_PARTS", "COLUMNS", "COLUMN_PARTS")
 FINISH = ("value", "NEEDS_ON", "MEAN", "BY_ROW", "BY_COLUMN", *SIZES)
+ALL = ("value", "NEEDS_ON", "KIND", "SOFT", "EVEN", *SIDES, "REDUCE", *TILE, "GROUPS")
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,11 @@ class Layout:
 @lru_cache(maxsize=256)
 def layout(rows: int, n: int, axis: int, item: int, stored: bool) -> Layout:
     """Blocks of columns gone down (axis 0), or of rows gone along (axis 1), in the same tiles."""
+    if few(rows, n):
+        width = max(NARROWEST, 1 << (n - 1).bit_length())
+        height = FEW_THREADS * FEW_ENTRIES // width
+        steps = -(-rows // (height * FEW_UNROLL)) * FEW_UNROLL
+        return Layout(height, width, FEW_UNROLL, 1, 1, steps)
     each = 16 // item  # what a thread reads in one go: a warp has a row of the tile to itself
     width = 32 * each
     while width > NARROWEST and -(-n // width) < BLOCKS:
@@ -63,6 +73,11 @@ def layout(rows: int, n: int, axis: int, item: int, stored: bool) -> Layout:
     chunks = max(1, min(-(-PROGRAMS // blocks), along // LEAST))
     steps = -(-along // (chunks * unroll * step)) * unroll
     return Layout(height, width, unroll, blocks, -(-along // (steps * step)), steps)
+
+
+def few(rows: int, n: int) -> bool:
+    """Whether one program does all of it: each launch would cost more than its work."""
+    return rows * n <= FEW and n <= WIDEST
 
 
 def value_and_gradient(
@@ -90,7 +105,21 @@ def value_and_gradient(
     return _plan(job).run(read)
 
 
-class _Plan(NamedTuple):
+class _OneLaunch(NamedTuple):
+    """The kernel of a small job, and how many numbers its parts hand to one another."""
+
+    ready: Ready
+    sizes: tuple[int, ...]
+
+    def run(self, read: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """The loss and its gradient; `read` are the scores, and the labels in three arrays."""
+        device = read[0].device
+        gradient, result = torch.empty_like(read[0]), torch.empty((), device=device)
+        self.ready(*read, *parts(device, *self.sizes), gradient, result)
+        return result, gradient
+
+
+class _ThreeLaunches(NamedTuple):
     """The three kernels of a job, and how many numbers they hand to one another."""
 
     log_sums: Ready
@@ -101,9 +130,9 @@ class _Plan(NamedTuple):
     def run(self, read: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """The loss and its gradient; `read` are the scores, and the labels in three arrays."""
         device = read[0].device
-        state, result = torch.zeros(3, device=device), torch.empty((), device=device)
+        state, result = torch.zeros(STATE, device=device), torch.empty((), device=device)
         gradient = torch.empty_like(read[0])
-        row_parts, row_kept, column_parts, column_kept, values = parts(device, *self.sizes)
+        row_parts, column_parts, row_kept, column_kept, values = parts(device, *self.sizes[1:])
         self.log_sums(*read, row_parts, column_parts, state)
         self.finish(state, row_parts, column_parts, row_kept, column_kept, values)
         self.back(*read, row_kept, column_kept, values, state, gradient, result)
@@ -111,9 +140,11 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _plan(job: _Job) -> _Plan:
+def _plan(job: _Job) -> _OneLaunch | _ThreeLaunches:
     """Made once for all matrices of one shape and type."""
-    return _Plan(job.log_sums(), job.finish(), job.back(), job.sizes())
+    if few(job.rows, job.n):
+        return _OneLaunch(job.all_at_once(), job.sizes())
+    return _ThreeLaunches(job.log_sums(), job.finish(), job.back(), job.sizes())
 
 
 @dataclass(frozen=True)
@@ -158,12 +189,22 @@ class _Job:
         numbers = self.rows, self.n, self.tiles, at.blocks, at.steps, programs[0], sum(programs)
         return _ready(back, BACK, constants, at.blocks * at.chunks, (*numbers, *self.exponents))
 
+    def all_at_once(self) -> Ready:
+        """All of it, of a small matrix."""
+        at, programs = self.at(0), self.programs
+        even = _even(self.rows, self.n, at, 0)
+        functions = self.value, self.needs_on, self.kind, self.soft, even
+        constants = *functions, *self.sides, self.mean, *at.tile, FINISHED
+        numbers = self.rows, self.n, at.steps, programs[0], sum(programs)
+        warps = FEW_THREADS // 32
+        return _ready(few_ways, ALL, constants, 1, (*numbers, *self.exponents), warps)
+
     def sizes(self) -> tuple[int, ...]:
-        """Numbers: parts of rows, what is kept of them, the same for columns, sums of losses."""
+        """Numbers: the state, parts of rows and columns, what is kept of both, sums of losses."""
         kinds, kept, (by_row, by_column) = 4 if self.reads_mean else 2, int(KEPT), self.sides[:2]
         rows, columns = self.rows * by_row, self.n * by_column
         of_rows, of_columns = kinds * rows * self.parts[0], kinds * columns * self.parts[1]
-        return of_rows, kept * rows, of_columns, kept * columns, sum(self.programs)
+        return STATE, of_rows, of_columns, kept * rows, kept * columns, sum(self.programs)
 
     def at(self, axis: int) -> Layout:
         """How the matrix is gone through."""
@@ -171,7 +212,7 @@ class _Job:
 
     @property
     def axis(self) -> int:
-        return int(self.way == "sample")
+        return int(self.way == "sample" and not few(self.rows, self.n))
 
     @property
     def sides(self) -> tuple[bool, bool, bool, bool]:
@@ -206,8 +247,9 @@ def _ready(
     constants: tuple[Any, ...],
     programs: int,
     numbers: tuple[Any, ...],
+    warps: int = THREADS // 32,
 ) -> Ready:
-    launch = Launch(kernel, dict(zip(names, constants, strict=True)), num_warps=4)
+    launch = Launch(kernel, dict(zip(names, constants, strict=True)), num_warps=warps)
     return Ready(launch, programs, numbers)
 
 
