@@ -59,3 +59,31 @@ def test_what_it_does_not_take(monkeypatch):
     assert not _product.fits(x, w.T, torch.empty(24, 4).half().T)
     monkeypatch.setattr(_product, "LEAST", 97)
     assert not _product.fits(x, w.T, out)
+
+
+def test_long_sums_in_parts(monkeypatch):
+    monkeypatch.setattr(_product, "LONG", 1)
+    monkeypatch.setattr(_product, "_processors", lambda device: 8)
+    want = torch.zeros(130, 264, dtype=torch.float64)
+    total = None
+    for seed, labels in enumerate((1000, 136)):
+        slopes, w = draw(130, labels, seed, padded=1024), draw(labels, 264, seed + 9)
+        assert _product.fits_parts(slopes, w)
+        total = _product.parts(slopes, w) if total is None else total
+        assert total.shape == (2, 130, 264)  # tiles of 2 x 2
+        _product.add_parts_(total, slopes, w)
+        want += slopes.double() @ w.double()
+    torch.testing.assert_close(total.sum(0).double(), want, rtol=1e-5, atol=1e-3)
+    assert (total != 0).all()  # each has its share
+
+
+def test_sums_that_are_not_split(monkeypatch):
+    monkeypatch.setattr(_product, "LONG", 64)
+    monkeypatch.setattr(_product, "_processors", lambda device: 8)
+    slopes, w = draw(130, 64, 0), draw(64, 264, 1)
+    assert _product.fits_parts(slopes, w)
+    assert not _product.fits_parts(slopes[:, :56], w[:56])  # too short
+    assert not _product.fits_parts(draw(600, 64, 0), w)  # as many tiles as processors
+    assert not _product.fits_parts(slopes.float(), w.float())
+    assert not _product.fits_parts(slopes.bfloat16(), w)
+    assert not _product.fits_parts(draw(64, 130, 0).T, w)

@@ -20,10 +20,11 @@ from torch import Tensor
 from labelset.kernels._choice import interpreting
 from labelset.kernels._launch import ALIGNED, Launch
 
-__all__ = ["fits", "product_"]
+__all__ = ["add_parts_", "fits", "fits_parts", "parts", "product_"]
 
 HEIGHT, WIDTH, DEPTH = 128, 256, 64  # of a tile of the result, and of what is summed at a time
 LEAST = 2**22  # entries of a result that are worth a launch of ours
+LONG = 2**14  # products in a sum that is worth being split
 HOPPER = (9, 0)  # GPUs whose processors read and write whole tiles, and have room for four
 
 
@@ -63,6 +64,25 @@ def _tiles(
         out.store([row, column + WIDTH // 2], second.to(out.dtype))
 
 
+@triton.jit
+def _part_of_sum(
+    a, b, parts,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, DOWN: tl.constexpr, ACROSS: tl.constexpr,
+    STEPS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    """Adds one of several parts of the sums in a tile of a b to that part of the result."""
+    tile, part = tl.program_id(0) % (DOWN * ACROSS), tl.program_id(0) // (DOWN * ACROSS)
+    row, column = (tile % DOWN) * HEIGHT, (tile // DOWN) * WIDTH
+    total = tl.zeros([HEIGHT, WIDTH], tl.float32)
+    for step in range(STEPS):
+        at = (part * STEPS + step) * DEPTH
+        total = tl.dot(a.load([row, at]), b.load([at, column]), total)
+    down, along = row + tl.arange(0, HEIGHT), column + tl.arange(0, WIDTH)
+    inside = (down < ROWS)[:, None] & (along < COLUMNS)[None, :]
+    place = parts + part * (ROWS * COLUMNS) + down[:, None] * COLUMNS + along[None, :]
+    tl.store(place, tl.load(place, mask=inside, other=0.0) + total, mask=inside)
+
+
 def fits(a: Tensor, b: Tensor, out: Tensor) -> bool:
     """Whether `product_` takes these, and is worth it."""
     return (
@@ -97,6 +117,51 @@ def product_(
     launch = _launch(bias is not None, a_turned, b_turned, *sizes, out.dtype)
     launch.described(programs, (left, right, result), (out if bias is None else bias, scale))
     return out
+
+
+def fits_parts(a: Tensor, b: Tensor) -> bool:
+    """Whether `add_parts_` takes these, and is worth it: long sums, and a small result."""
+    return (
+        a.shape[1] >= LONG
+        and a.dtype == b.dtype
+        and a.element_size() == 2
+        and _has_tiles(a.device)
+        and a.stride(1) == b.stride(1) == 1
+        and all(map(_readable, (a, b)))
+        and 2 * _tiles_of(len(a), b.shape[1]) <= _processors(a.device)
+    )
+
+
+def parts(a: Tensor, b: Tensor) -> Tensor:
+    """Nothing yet: zeros (parts, rows, columns), as many as there are processors for."""
+    rows, columns = len(a), b.shape[1]
+    count = _processors(a.device) // _tiles_of(rows, columns)
+    return torch.zeros(count, rows, columns, device=a.device)
+
+
+def add_parts_(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """Adds a @ b, in float32, to these parts: the sum over them is the result."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    count, rows, columns = total.shape
+    left = TensorDescriptor.from_tensor(a, [HEIGHT, DEPTH])
+    right = TensorDescriptor.from_tensor(b, [DEPTH, WIDTH])
+    programs, steps = count * _tiles_of(rows, columns), -(-a.shape[1] // (count * DEPTH))
+    _launch_parts(rows, columns, steps, a.dtype).described(programs, (left, right), (total,))
+
+
+@lru_cache(maxsize=256)
+def _launch_parts(rows: int, columns: int, steps: int, dtype: torch.dtype) -> Launch:
+    constants = {
+        "ROWS": rows, "COLUMNS": columns, "DOWN": -(-rows // HEIGHT),
+        "ACROSS": -(-columns // WIDTH), "STEPS": steps,
+        "HEIGHT": HEIGHT, "WIDTH": WIDTH, "DEPTH": DEPTH,
+    }  # fmt: skip
+    return Launch(_part_of_sum, constants, num_warps=8, num_stages=4)
+
+
+def _tiles_of(rows: int, columns: int) -> int:
+    return -(-rows // HEIGHT) * -(-columns // WIDTH)
 
 
 @lru_cache(maxsize=256)

@@ -19,7 +19,9 @@ from labelset.losses import Separable
 
 __all__ = ["Entries", "entries_of"]
 
-BYTES = {"cuda": 2**27, "cpu": 2**23}  # of logits in a block: few launches, little memory
+# of logits in a block: few launches, little memory; on a GPU a multiple of the 132 processors of a
+# large one, so that in products of usual sizes none is idle at the end of a block
+BYTES = {"cuda": 132 * 2**20, "cpu": 2**23}
 
 
 class Entries(ABC):

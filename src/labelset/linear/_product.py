@@ -7,7 +7,7 @@ from torch import Tensor
 
 from labelset.kernels._choice import has_triton
 
-__all__ = ["add_product_", "multiply_", "wide_product"]
+__all__ = ["SumOfProducts", "multiply_", "wide_product"]
 
 
 def multiply_(
@@ -24,14 +24,32 @@ def multiply_(
     return torch.addmm(bias, a, b, alpha=scale, out=out)
 
 
-def add_product_(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """total += a @ b, in the dtype of the total."""
-    if total.dtype == a.dtype:
-        total.addmm_(a, b)
-    elif a.device.type == "cuda" and hasattr(torch.ops.aten.addmm, "dtype_out"):
-        torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
-    else:
-        total += a @ b
+class SumOfProducts:
+    """a @ b of block after block, added up in a dtype of at least 32 bits."""
+
+    def __init__(self, shape: torch.Size, dtype: torch.dtype, device: torch.device) -> None:
+        self.total = torch.zeros(shape, dtype=dtype, device=device)
+        self.parts: Tensor | None = None
+
+    def add(self, a: Tensor, b: Tensor) -> None:
+        """One more."""
+        if a.device.type == "cuda" and has_triton():
+            from labelset.kernels._product import add_parts_, fits_parts, parts
+
+            if fits_parts(a, b):
+                self.parts = parts(a, b) if self.parts is None else self.parts
+                return add_parts_(self.parts, a, b)
+        if self.total.dtype == a.dtype:
+            self.total.addmm_(a, b)
+        elif a.device.type == "cuda" and hasattr(torch.ops.aten.addmm, "dtype_out"):
+            torch.addmm(self.total, a, b, out_dtype=self.total.dtype, out=self.total)
+        else:
+            self.total += a @ b
+        return None
+
+    def value(self) -> Tensor:
+        """Their sum."""
+        return self.total if self.parts is None else self.total + self.parts.sum(0)
 
 
 def wide_product(a: Tensor, b: Tensor) -> Tensor:

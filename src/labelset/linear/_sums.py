@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from labelset.linear._product import add_product_, multiply_, wide_product
+from labelset.linear._product import SumOfProducts, multiply_, wide_product
 
 __all__ = ["Gradients", "Step"]
 
@@ -42,14 +42,16 @@ class Gradients:
         self.scale, self.share, self.step = scale, share, step
         self.wide = torch.float64 if features.dtype == torch.float64 else torch.float32
         self.dtype = features.dtype
-        self.features = torch.zeros_like(features, dtype=self.wide) if wanted[0] else None
+        self.features = (
+            SumOfProducts(features.shape, self.wide, features.device) if wanted[0] else None
+        )
         self.weight = torch.empty_like(weight) if wanted[1] else None
         self.bias = torch.empty_like(bias) if bias is not None and wanted[2] else None
 
     def add(self, slope: Tensor, x: Tensor, w: Tensor, first: int, last: int) -> None:
         """The slopes of one block of labels, whose weights are `w`."""
         if self.features is not None:
-            add_product_(self.features, slope, w)
+            self.features.add(slope, w)
         if self.weight is not None:
             self._product(self.weight[first:last], slope, x)
         if self.bias is not None:
@@ -59,11 +61,10 @@ class Gradients:
 
     def result(self) -> tuple[Tensor | None, ...]:
         """The gradients of features, weight and bias."""
-        x = self.features
-        if x is not None:
-            x = (x * self.scale if self.share is None else x * (self.share * self.scale)).to(
-                self.dtype
-            )
+        x = None
+        if self.features is not None:
+            scale = self.scale if self.share is None else self.share * self.scale
+            x = (self.features.value() * scale).to(self.dtype)
         return x, self.weight, self.bias
 
     def _product(self, out: Tensor, slope: Tensor, x: Tensor) -> None:
