@@ -11,7 +11,8 @@ from torch import Tensor
 
 from labelset.kernels._confusion_tiles import SUMS, confusion_tiles
 from labelset.kernels._launch import Launch, Ready
-from labelset.kernels._tile import label_arrays, label_kind
+from labelset.kernels._source import compiled
+from labelset.kernels._tile import LabelTypes, label_arrays, label_kind, label_types
 from labelset.labels import Labels
 
 __all__ = ["value_and_gradient"]
@@ -63,9 +64,10 @@ def layout(rows: int, n: int, axis: int, tile: int, unroll: int) -> Layout:
     groups, along = (n, rows) if axis == 0 else (rows, n)
     if rows * n <= FEW and groups <= MOST_GROUPS:  # each launch would cost more than its work
         across = max(NARROWEST, 1 << (groups - 1).bit_length())
-        sides = FEW_TILE // across, across
-        steps = -(-along // (sides[0] * FEW_UNROLL)) * FEW_UNROLL
-        return Layout(axis, *sides[:: 1 - 2 * axis], 1, 1, steps, FEW_UNROLL, FEW_TILE // 256)
+        deep = FEW_TILE // across
+        height, width = (deep, across) if axis == 0 else (across, deep)
+        steps = -(-along // (deep * FEW_UNROLL)) * FEW_UNROLL
+        return Layout(axis, height, width, 1, 1, steps, FEW_UNROLL, FEW_TILE // 256)
     width = WIDEST if axis == 0 else min(tile, max(NARROWEST, 1 << (n - 1).bit_length()))
     while axis == 0 and width > NARROWEST and -(-n // width) < PROGRAMS:
         width //= 2
@@ -78,29 +80,16 @@ def layout(rows: int, n: int, axis: int, tile: int, unroll: int) -> Layout:
 
 
 def value_and_gradient(
-    functions: tuple[Any, Any, Any],
-    opposite: bool,
-    columns: list[Tensor],
-    scores: Tensor,
-    labels: Tensor | Labels,
-    average: str,
-    mean: bool,
+    metric: Any, scores: Tensor, labels: Tensor | Labels, average: str, mean: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The loss, its gradient, and how many groups are known (None: no need to ask).
+    """The loss of the `Metric`, its gradient, how many groups are known (None: no need to ask).
 
-    `functions` are the decision yes, no of a score, their slopes, and the loss of the four sums
-    with its slopes. The mean is taken over all groups, as if something were known of each.
+    The mean is taken over all groups, as if something were known of each.
     """
     scores = scores.contiguous()
-    (kind, soft), (rows, n) = label_kind(labels), scores.shape
-    width = _layout_of(rows, n, average, kind).width
-    columns = [t.contiguous() for t in columns]
-    read = (scores, *label_arrays(labels, width), *(*columns, scores, scores)[:2])
-    types = tuple(t.dtype for t in read)
-    strides = tuple(int(t.numel() > 1) for t in columns)
-    job = _Job(functions, opposite, strides, rows, n, kind, soft, types, average, mean)
+    plan = _plan(metric, *scores.shape, scores.dtype, label_types(labels), average, mean)
     total = _total(labels, mean, scores.device) if average == "weighted" else None
-    return _plan(job).run(read, total)
+    return plan.run(scores, labels, [t.contiguous() for t in metric.columns], total)
 
 
 class _Plan(NamedTuple):
@@ -109,18 +98,23 @@ class _Plan(NamedTuple):
     counting: Ready | None
     rest: Ready
     partial: tuple[int, int, int]
+    width: int
     blocks: int
     micro: bool
     asks_known: bool
 
     def run(
-        self, read: tuple[Tensor, ...], total: Tensor | None
+        self,
+        scores: Tensor,
+        labels: Tensor | Labels,
+        columns: list[Tensor],
+        total: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """The loss, its gradient, and how many groups are known."""
-        device = read[0].device
-        alone = self.blocks == 1
+        device, alone = scores.device, self.blocks == 1
+        read = (scores, *label_arrays(labels, self.width), *(*columns, scores, scores)[:2])
         value = torch.empty(() if alone else (self.blocks,), device=device)
-        gradient = torch.empty_like(read[0])
+        gradient = torch.empty_like(scores)
         known = torch.empty_like(value) if self.asks_known else value
         results = value, known, value if total is None else total
         sums = value
@@ -137,8 +131,17 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _plan(job: _Job) -> _Plan:
+def _plan(
+    metric: Any,
+    rows: int,
+    n: int,
+    dtype: torch.dtype,
+    labels: LabelTypes,
+    average: str,
+    mean: bool,
+) -> _Plan:
     """Made once for all matrices of one shape and type."""
+    job = _Job(metric, rows, n, dtype, *label_kind(labels), average, mean)
     at = job.at
     whole = at.chunks == 1 and (at.blocks == 1 or not job.micro)
     parts = at.chunks * (at.blocks if job.micro else 1)
@@ -146,6 +149,7 @@ def _plan(job: _Job) -> _Plan:
         None if whole else job.ready("count"),
         job.ready("whole" if whole else "apply"),
         (SUMS, parts, job.groups),
+        at.width,
         at.blocks,
         job.micro,
         job.weight == "known",
@@ -156,14 +160,12 @@ def _plan(job: _Job) -> _Plan:
 class _Job:
     """One loss over a matrix: all that does not depend on what lies in it."""
 
-    functions: tuple[Any, Any, Any]
-    opposite: bool
-    strides: tuple[int, ...]
+    metric: Any
     rows: int
     n: int
+    dtype: torch.dtype
     kind: str
     soft: bool
-    types: tuple[torch.dtype, ...]
     average: str
     mean: bool
 
@@ -171,9 +173,11 @@ class _Job:
         """The kernel of one phase."""
         at = self.at
         labels = self.kind, self.soft, at.even(self.rows, self.n)
-        columns = len(self.strides), *(*self.strides, 0, 0)[:2]
-        rest = at.axis, self.micro, self.weight, self.opposite, phase
-        constants = *self.functions, *labels, *columns, *rest, *at.tile
+        strides = [int(t.numel() > 1) for t in self.metric.columns]
+        columns = len(strides), *(*strides, 0, 0)[:2]
+        rest = at.axis, self.micro, self.weight, self.metric.opposite, phase
+        functions = [compiled(text) for text in self.metric.text(self.dtype.itemsize == 2)]
+        constants = *functions, *labels, *columns, *rest, *at.tile
         crowded = at.blocks > 1 and not torch.version.hip
         options = {"maxnreg": REGISTERS} if crowded else {}
         named = dict(zip(CONSTANTS, constants, strict=True))
@@ -187,7 +191,8 @@ class _Job:
 
     @property
     def at(self) -> Layout:
-        return _layout_of(self.rows, self.n, self.average, self.kind)
+        tile = (STORED_TILE, 1) if self.kind == "stored" else (TILE, UNROLL)
+        return layout(self.rows, self.n, int(self.average == "samples"), *tile)
 
     @property
     def micro(self) -> bool:
@@ -201,11 +206,6 @@ class _Job:
     @property
     def groups(self) -> int:
         return 1 if self.micro else (self.rows if self.average == "samples" else self.n)
-
-
-def _layout_of(rows: int, n: int, average: str, kind: str) -> Layout:
-    tile = (STORED_TILE, 1) if kind == "stored" else (TILE, UNROLL)
-    return layout(rows, n, int(average == "samples"), *tile)
 
 
 def _total(labels: Tensor | Labels, mean: bool, device: torch.device) -> Tensor:

@@ -14,7 +14,10 @@ from labelset import check
 from labelset.kernels._stored import block_starts
 from labelset.labels import Labels
 
-__all__ = ["label_arrays", "label_kind", "place", "read_tile"]
+__all__ = ["LabelTypes", "label_arrays", "label_kind", "label_types", "place", "read_tile"]
+
+LabelTypes = torch.dtype | tuple[torch.dtype, torch.dtype | None]
+"""The dtype of dense labels; those of stored labels and of their values, if these have any."""
 
 
 @triton.jit
@@ -90,13 +93,20 @@ def stored_tile(starts, stored, soft, row, column, tile, rows, tiles, SOFT: tl.c
     return y
 
 
-def label_kind(labels: Tensor | Labels) -> tuple[str, bool]:
-    """How a kernel reads the labels, and whether they may be soft or unknown."""
+def label_types(labels: Tensor | Labels) -> LabelTypes:
+    """What a kernel that reads these labels is compiled for."""
     if isinstance(labels, Labels):
-        return "stored", labels.values is not None
-    if labels.dtype == torch.bool:
+        return labels.indices.dtype, None if labels.values is None else labels.values.dtype
+    return labels.dtype
+
+
+def label_kind(types: LabelTypes) -> tuple[str, bool]:
+    """How a kernel reads such labels, and whether they may be soft or unknown."""
+    if isinstance(types, tuple):
+        return "stored", types[1] is not None
+    if types == torch.bool:
         return "bits", False
-    return ("soft", True) if labels.is_floating_point() else ("hard", False)
+    return ("soft", True) if types.is_floating_point else ("hard", False)
 
 
 def label_arrays(labels: Tensor | Labels, width: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -106,4 +116,4 @@ def label_arrays(labels: Tensor | Labels, width: int) -> tuple[Tensor, Tensor, T
         return block_starts(labels, width), labels.indices, values
     check.unit_interval(labels)
     labels = labels.contiguous()
-    return (labels.view(torch.uint8) if labels.dtype == torch.bool else labels,) * 3
+    return labels, labels, labels

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from labelset.kernels._launch import Launch, Ready, parts
-from labelset.kernels._tile import label_arrays, label_kind
+from labelset.kernels._source import compiled
+from labelset.kernels._tile import LabelTypes, label_arrays, label_kind, label_types
 from labelset.kernels._ways_back import back
-from labelset.kernels._ways_few import few_ways
+from labelset.kernels._ways_few import few_ways, handed_numbers
 from labelset.kernels._ways_finish import KEPT, finish
 from labelset.kernels._ways_sums import log_sums
 from labelset.labels import Labels
@@ -24,7 +25,6 @@ STORED_ENTRIES = 8  # the same where stored labels are sought, which is done onc
 NARROWEST, BLOCKS = 16, 512  # columns of a block; blocks for which it is made narrower
 PROGRAMS = 8192  # so many that the last ones to finish do not count
 LEAST = 256  # rows or columns that are worth a program of their own
-STATE = 4  # numbers: the largest exponent, how many rows and columns count, nothing
 FINISHED = 1024  # numbers that one program of `finish` reads at a time
 FEW, WIDEST = 2**16, 1024  # entries, of so many columns at most, that one program goes through
 FEW_THREADS, FEW_ENTRIES, FEW_UNROLL = 512, 8, 2  # its threads; how it goes through them
@@ -81,58 +81,46 @@ def few(rows: int, n: int) -> bool:
 
 
 def value_and_gradient(
-    value: Any,
-    exponents: tuple[float, float],
-    scores: Tensor,
-    labels: Tensor | Labels,
-    way: str,
-    needs_on: bool,
-    reads_mean: bool,
-    mean: bool,
+    loss: Any, scores: Tensor, labels: Tensor | Labels, way: str, mean: bool
 ) -> tuple[Tensor, Tensor]:
-    """The loss along rows, columns or both, and its gradient.
-
-    `value` gives the loss of a row and its slopes by log sum_on exp(a v), log sum_off exp(b v)
-    and the mean v of labels on.
-    """
+    """The `Way` loss along rows, columns or both, and its gradient."""
     scores = scores.contiguous()
-    rows, n = scores.shape
-    kind, soft = label_kind(labels)
-    width = layout(rows, n, int(way == "sample"), scores.element_size(), kind == "stored").width
-    read = scores, *label_arrays(labels, width)
-    types = tuple(t.dtype for t in read)
-    job = _Job(value, exponents, rows, n, kind, soft, types, way, needs_on, reads_mean, mean)
-    return _plan(job).run(read)
+    plan = _plan(loss, *scores.shape, scores.dtype, label_types(labels), way, mean)
+    return plan.run(scores, labels)
 
 
 class _OneLaunch(NamedTuple):
-    """The kernel of a small job, and how many numbers its parts hand to one another."""
+    """The kernel of a small job, the width of its tiles, how many numbers its parts hand on."""
 
     ready: Ready
-    sizes: tuple[int, ...]
+    width: int
+    handed: int
 
-    def run(self, read: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """The loss and its gradient; `read` are the scores, and the labels in three arrays."""
-        device = read[0].device
-        gradient, result = torch.empty_like(read[0]), torch.empty((), device=device)
-        self.ready(*read, *parts(device, *self.sizes), gradient, result)
+    def run(self, scores: Tensor, labels: Tensor | Labels) -> tuple[Tensor, Tensor]:
+        """The loss and its gradient."""
+        device = scores.device
+        gradient, result = torch.empty_like(scores), torch.empty((), device=device)
+        handed = torch.empty(self.handed, device=device)
+        self.ready(scores, *label_arrays(labels, self.width), handed, gradient, result)
         return result, gradient
 
 
 class _ThreeLaunches(NamedTuple):
-    """The three kernels of a job, and how many numbers they hand to one another."""
+    """The kernels of a larger one, and how many numbers they hand to one another."""
 
     log_sums: Ready
     finish: Ready
     back: Ready
-    sizes: tuple[int, ...]
+    width: int
+    handed: tuple[int, ...]
 
-    def run(self, read: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """The loss and its gradient; `read` are the scores, and the labels in three arrays."""
-        device = read[0].device
-        state, result = torch.zeros(STATE, device=device), torch.empty((), device=device)
-        gradient = torch.empty_like(read[0])
-        row_parts, column_parts, row_kept, column_kept, values = parts(device, *self.sizes[1:])
+    def run(self, scores: Tensor, labels: Tensor | Labels) -> tuple[Tensor, Tensor]:
+        """The loss and its gradient."""
+        device = scores.device
+        read = scores, *label_arrays(labels, self.width)
+        state, result = torch.zeros(3, device=device), torch.empty((), device=device)
+        gradient = torch.empty_like(scores)
+        row_parts, row_kept, column_parts, column_kept, values = parts(device, *self.handed)
         self.log_sums(*read, row_parts, column_parts, state)
         self.finish(state, row_parts, column_parts, row_kept, column_kept, values)
         self.back(*read, row_kept, column_kept, values, state, gradient, result)
@@ -140,27 +128,30 @@ class _ThreeLaunches(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _plan(job: _Job) -> _OneLaunch | _ThreeLaunches:
+def _plan(
+    loss: Any, rows: int, n: int, dtype: torch.dtype, labels: LabelTypes, way: str, mean: bool
+) -> _OneLaunch | _ThreeLaunches:
     """Made once for all matrices of one shape and type."""
-    if few(job.rows, job.n):
-        return _OneLaunch(job.all_at_once(), job.sizes())
-    return _ThreeLaunches(job.log_sums(), job.finish(), job.back(), job.sizes())
+    job = _Job(loss, rows, n, dtype, *label_kind(labels), way, mean)
+    width = job.at(job.axis).width
+    if few(rows, n):
+        kinds = 4 if loss.reads_mean else 2
+        handed = handed_numbers(rows, n, sum(job.programs), kinds)
+        return _OneLaunch(job.all_at_once(), width, handed)
+    return _ThreeLaunches(job.log_sums(), job.finish(), job.back(), width, job.handed())
 
 
 @dataclass(frozen=True)
 class _Job:
     """One loss over a matrix: all that does not depend on what lies in it."""
 
-    value: Any
-    exponents: tuple[float, float]
+    loss: Any
     rows: int
     n: int
+    dtype: torch.dtype
     kind: str
     soft: bool
-    types: tuple[torch.dtype, ...]
     way: str
-    needs_on: bool
-    reads_mean: bool
     mean: bool
 
     def log_sums(self) -> Ready:
@@ -170,16 +161,17 @@ class _Job:
         constants = self.kind, self.soft, even, axis, *self.sides, *at.tile
         numbers = self.rows, self.n, self.tiles, self.parts[0], at.blocks, at.steps
         programs = at.blocks * at.chunks
-        return _ready(log_sums, SUMS, constants, programs, (*numbers, *self.exponents))
+        return _ready(log_sums, SUMS, constants, programs, (*numbers, *self.loss.exponents))
 
     def finish(self) -> Ready:
         """Those of whole rows and columns, their losses, and the sums of these."""
         widths = [parts_at_once(parts) for parts in self.parts]
         sizes = [size for width in widths for size in (FINISHED // width, width)]
-        constants = self.value, self.needs_on, self.reads_mean, *self.sides[:2], *sizes
+        value = compiled(self.loss.text)
+        constants = value, self.loss.needs_on, self.loss.reads_mean, *self.sides[:2], *sizes
         programs = self.programs
         numbers = self.rows, self.n, *self.parts, programs[0]
-        return _ready(finish, FINISH, constants, sum(programs), (*numbers, *self.exponents))
+        return _ready(finish, FINISH, constants, sum(programs), (*numbers, *self.loss.exponents))
 
     def back(self) -> Ready:
         """The gradient, and the value from those sums."""
@@ -187,28 +179,31 @@ class _Job:
         even = _even(self.rows, self.n, at, 0)
         constants = self.kind, self.soft, even, *self.sides, self.mean, *self.at(self.axis).tile
         numbers = self.rows, self.n, self.tiles, at.blocks, at.steps, programs[0], sum(programs)
-        return _ready(back, BACK, constants, at.blocks * at.chunks, (*numbers, *self.exponents))
+        return _ready(
+            back, BACK, constants, at.blocks * at.chunks, (*numbers, *self.loss.exponents)
+        )
 
     def all_at_once(self) -> Ready:
         """All of it, of a small matrix."""
         at, programs = self.at(0), self.programs
         even = _even(self.rows, self.n, at, 0)
-        functions = self.value, self.needs_on, self.kind, self.soft, even
-        constants = *functions, *self.sides, self.mean, *at.tile, FINISHED
+        row = compiled(self.loss.text), self.loss.needs_on
+        constants = *row, self.kind, self.soft, even, *self.sides, self.mean, *at.tile, FINISHED
         numbers = self.rows, self.n, at.steps, programs[0], sum(programs)
         warps = FEW_THREADS // 32
-        return _ready(few_ways, ALL, constants, 1, (*numbers, *self.exponents), warps)
+        return _ready(few_ways, ALL, constants, 1, (*numbers, *self.loss.exponents), warps)
 
-    def sizes(self) -> tuple[int, ...]:
-        """Numbers: the state, parts of rows and columns, what is kept of both, sums of losses."""
-        kinds, kept, (by_row, by_column) = 4 if self.reads_mean else 2, int(KEPT), self.sides[:2]
+    def handed(self) -> tuple[int, ...]:
+        """Numbers: parts of rows, what is kept of them, the same for columns, sums of losses."""
+        kinds, kept = 4 if self.loss.reads_mean else 2, int(KEPT)
+        by_row, by_column = self.sides[:2]
         rows, columns = self.rows * by_row, self.n * by_column
         of_rows, of_columns = kinds * rows * self.parts[0], kinds * columns * self.parts[1]
-        return STATE, of_rows, of_columns, kept * rows, kept * columns, sum(self.programs)
+        return of_rows, kept * rows, of_columns, kept * columns, sum(self.programs)
 
     def at(self, axis: int) -> Layout:
         """How the matrix is gone through."""
-        return layout(self.rows, self.n, axis, self.types[0].itemsize, self.kind == "stored")
+        return layout(self.rows, self.n, axis, self.dtype.itemsize, self.kind == "stored")
 
     @property
     def axis(self) -> int:
@@ -219,8 +214,8 @@ class _Job:
         return (
             self.way != "class",
             self.way != "sample",
-            self.reads_mean,
-            self.types[0].itemsize == 2,
+            self.loss.reads_mean,
+            self.dtype.itemsize == 2,
         )
 
     @property

@@ -17,7 +17,7 @@ from labelset.kernels._formula import Formula
 from labelset.kernels._gradient import Result, differentiable
 from labelset.kernels._lower import lowered
 from labelset.kernels._native_confusion import soft_counts, soft_counts_gradient
-from labelset.kernels._source import compiled, source
+from labelset.kernels._source import source
 from labelset.kernels._trace import trace
 from labelset.labels import Labels
 
@@ -27,7 +27,7 @@ Outputs = tuple[Formula, tuple[int, ...]]
 COLUMNS = 2  # how many numbers per label a kernel reads
 
 
-@dataclass
+@dataclass(eq=False)
 class Metric:
     """A smooth metric as formulas, with the numbers per label that they read."""
 
@@ -117,10 +117,7 @@ def _by_triton(
 ) -> Result:
     from labelset.kernels._confusion_launch import value_and_gradient
 
-    decide, slopes, ratio = (compiled(text) for text in metric.text(v.element_size() == 2))
-    value, gradient, known = value_and_gradient(
-        (decide, slopes, ratio), metric.opposite, metric.columns, v, labels, average, mean
-    )
+    value, gradient, known = value_and_gradient(metric, v, labels, average, mean)
     if known is None or not mean:
         return value, gradient, None
     groups = v.shape[0 if average == "samples" else 1]

@@ -15,14 +15,14 @@ from labelset.kernels._formula import Formula
 from labelset.kernels._gradient import Result, differentiable
 from labelset.kernels._lower import lowered
 from labelset.kernels._native_ways import LogSums, log_sums, log_sums_gradient
-from labelset.kernels._source import compiled, source
+from labelset.kernels._source import source
 from labelset.kernels._trace import trace
 from labelset.labels import Labels
 
 __all__ = ["Way", "traced_way", "ways"]
 
 
-@dataclass
+@dataclass(eq=False)
 class Way:
     """The loss of a row as a formula of log sum_on exp(a v), log sum_off exp(b v), mean v of on."""
 
@@ -91,7 +91,5 @@ def _lines(loss: Way, lines: LogSums, mean: bool) -> tuple[float, LogSums]:
 def _by_triton(loss: Way, v: Tensor, labels: Tensor | Labels, way: str, mean: bool) -> Result:
     from labelset.kernels._ways_launch import value_and_gradient
 
-    value, gradient = value_and_gradient(
-        compiled(loss.text), loss.exponents, v, labels, way, loss.needs_on, loss.reads_mean, mean
-    )
+    value, gradient = value_and_gradient(loss, v, labels, way, mean)
     return value, gradient, None
