@@ -96,12 +96,15 @@ class _Data(NamedTuple):
     def loss(self, x: Tensor) -> State:
         away = x - self.near
         pull = (self.ridge @ away[..., None])[..., 0]
-        sums = x.new_zeros(6, len(x))
-        step = max(CELLS // max(len(x), 1), 1)
-        for i in range(0, self.z.shape[1], step):
-            now = slice(i, i + step)
-            weight = None if self.weight is None else self.weight[:, now]
-            sums += _sums(x, self.z[:, now], self.t[:, now], weight)
+        labels, rows = self.z.shape
+        tall = min(max(CELLS // max(rows, 1), 1), max(labels, 1))  # whole labels, where they fit
+        wide = max(CELLS // tall, 1)
+        sums = x.new_zeros(6, labels)
+        for i in range(0, labels, tall):
+            for j in range(0, rows, wide):
+                at = slice(i, i + tall), slice(j, j + wide)
+                weight = None if self.weight is None else self.weight[at]
+                sums[:, at[0]] += _sums(x[at[0]], self.z[at], self.t[at], weight)
         value = sums[0] + (away * pull).sum(1) / 2
         return value, sums[1:3].T + pull, sums[[3, 4, 4, 5]].T.reshape(-1, 2, 2) + self.ridge
 
@@ -109,7 +112,7 @@ class _Data(NamedTuple):
 def _sums(x: Tensor, z: Tensor, t: Tensor, weight: Tensor | None) -> Tensor:
     """(6, labels): the log loss, its two slopes, its three curvatures."""
     eta = torch.addcmul(x[:, 1:], z, x[:, :1])
-    value = softplus(eta, threshold=40.0) - t * eta
+    value = softplus(eta, threshold=40.0).addcmul_(t, eta, value=-1)
     p = torch.sigmoid(eta)
     miss, bend = p - t, p * (1 - p)
     if weight is not None:

@@ -94,11 +94,11 @@ def bin_sums(p: Tensor, y: Labels, bins: int, per_label: bool) -> Tensor:
     for first in range(0, len(p), step):
         part = y[first : first + step]
         target, prob = part.dense(torch.float64), p[first : first + step].double()
-        known = ~target.isnan()
         where = torch.bucketize(prob, edges)
         if per_label:
             where += bins * torch.arange(y.n, device=p.device)
-        where, prob, target = where[known], prob[known], target[known]
+        known = ... if y.values is None else ~target.isnan()
+        where, prob, target = (t[known].flatten() for t in (where, prob, target))
         for into, values in zip(sums, (torch.ones_like(prob), prob, target), strict=True):
             into.index_add_(0, where, values)
     return sums.reshape(3, y.n, bins) if per_label else sums
