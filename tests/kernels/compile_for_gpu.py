@@ -28,7 +28,7 @@ INTEGERS = (
     "blocks",
     "steps",
 )
-TARGETS = {"bits": "*u8", "hard": "*i64", "soft": "*fp32", "stored": "*i64"}
+TARGETS = {"bits": "*i1", "hard": "*i64", "soft": "*fp32", "stored": "*i64"}
 
 
 def build(kernel, dtype, kind, **constants):
