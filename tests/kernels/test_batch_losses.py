@@ -1,8 +1,10 @@
 """Smooth metrics and way losses by Triton's kernels against the eager formula in float64."""
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -34,16 +36,13 @@ BOTH = pytest.mark.parametrize("few", [0, 2**16], indirect=True, ids=["several",
 def few(request, monkeypatch):
     """So many entries are a small matrix: none, unless a test says otherwise."""
 
-    def forget():
-        for module in (_confusion_launch, _ways_launch):
-            module.layout.cache_clear()
-            module._plan.cache_clear()
-
-    for module in (_confusion_launch, _ways_launch):
+    modules = _confusion_launch, _ways_launch
+    for module in modules:
         monkeypatch.setattr(module, "FEW", getattr(request, "param", 0))
-    forget()
+        module.layout.cache_clear()
     yield
-    forget()
+    for module in modules:
+        module.layout.cache_clear()
 
 
 def drawn(rows, n, seed=0, size=2.0):
@@ -325,3 +324,35 @@ def test_the_kernels_compile_for_a_gpu(kernels, tmp_path):
         [sys.executable, str(script), kernels], env=there, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["two-way", "sigmoid-f1"])
+def test_the_default_dtype_of_torch_changes_nothing(name):
+    v, y = drawn(19, 23)
+    kernel = ls.losses.build(name, impl="triton")
+    first = gradient(kernel, v, y)
+    torch.set_default_dtype(torch.float64)
+    try:
+        value = kernel(v, y)
+        again = gradient(kernel, v, y)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert value.dtype == torch.float32
+    assert all(map(torch.equal, first, again))
+
+
+@pytest.mark.parametrize("name", ["two-way", "sigmoid-f1"])
+def test_what_is_launched_is_forgotten_with_the_loss(name):
+    v, y = drawn(19, 23)
+    loss = ls.losses.build(name, impl="triton")
+    loss(v, y)
+    held = loss._traced if name == "two-way" else loss._metric(23, v.device)
+    assert len(held.plans) == 1
+    loss(v, y)
+    loss(v[:5], y[:5])
+    assert len(held.plans) == 2
+    gone = weakref.ref(held)
+    del loss, held
+    gc.collect()
+    assert gone() is None

@@ -84,6 +84,7 @@ def test_sums_that_are_not_split(monkeypatch):
     assert _product.fits_parts(slopes, w)
     assert not _product.fits_parts(slopes[:, :56], w[:56])  # too short
     assert not _product.fits_parts(draw(600, 64, 0), w)  # as many tiles as processors
+    assert not _product.fits_parts(slopes[:0], w)  # no rows at all
     assert not _product.fits_parts(slopes.float(), w.float())
     assert not _product.fits_parts(slopes.bfloat16(), w)
     assert not _product.fits_parts(draw(64, 130, 0).T, w)

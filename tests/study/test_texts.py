@@ -181,7 +181,9 @@ def test_runs_add_up_and_one_that_did_nothing_is_none(folder):
     assert "on cpu" in told(about)
     tell_files(path, 8, {"table": "as asked"})
     about = json.loads(path.read_text())
-    assert "8 trainings (and 2 in whose place they are), 2 more being left" in told(about)
+    assert "8 trainings (and 2 that count no more), 2 more being left" in told(about)
+    write_about(path, Budget("long"), 2, "cpu", 1.2, did=0, left=2)
+    assert "8 trainings (and 2 that count no more)" in told(json.loads(path.read_text()))
     same = {**about, "runs": [runs_of(about)[0]] * 2}
     assert told(same).count("on a GPU") == 1
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from labelset.kernels._confusion_tiles import SUMS, confusion_tiles
-from labelset.kernels._launch import Launch, Ready
+from labelset.kernels._launch import Launch, Ready, numbers, remembered
 from labelset.kernels._source import compiled
 from labelset.kernels._tile import LabelTypes, label_arrays, label_kind, label_types
 from labelset.labels import Labels
@@ -59,15 +59,17 @@ class Layout:
 
 
 @lru_cache(maxsize=256)
-def layout(rows: int, n: int, axis: int, tile: int, unroll: int) -> Layout:
+def layout(rows: int, n: int, axis: int, stored: bool) -> Layout:
     """Blocks of columns gone down (axis 0), or of rows gone along (axis 1)."""
     groups, along = (n, rows) if axis == 0 else (rows, n)
-    if rows * n <= FEW and groups <= MOST_GROUPS:  # each launch would cost more than its work
+    few = rows * n <= FEW and groups <= MOST_GROUPS
+    if few and not stored:  # each launch would cost more than its work
         across = max(NARROWEST, 1 << (groups - 1).bit_length())
         deep = FEW_TILE // across
         height, width = (deep, across) if axis == 0 else (across, deep)
         steps = -(-along // (deep * FEW_UNROLL)) * FEW_UNROLL
         return Layout(axis, height, width, 1, 1, steps, FEW_UNROLL, FEW_TILE // 256)
+    tile, unroll = (STORED_TILE, 1) if stored else (TILE, UNROLL)
     width = WIDEST if axis == 0 else min(tile, max(NARROWEST, 1 << (n - 1).bit_length()))
     while axis == 0 and width > NARROWEST and -(-n // width) < PROGRAMS:
         width //= 2
@@ -87,7 +89,10 @@ def value_and_gradient(
     The mean is taken over all groups, as if something were known of each.
     """
     scores = scores.contiguous()
-    plan = _plan(metric, *scores.shape, scores.dtype, label_types(labels), average, mean)
+    asked = *scores.shape, scores.dtype, label_types(labels), average, mean
+    plan: _Plan | None = metric.plans.get(asked)
+    if plan is None:
+        plan = remembered(metric.plans, asked, _plan(metric, *asked))
     total = _total(labels, mean, scores.device) if average == "weighted" else None
     return plan.run(scores, labels, [t.contiguous() for t in metric.columns], total)
 
@@ -113,13 +118,13 @@ class _Plan(NamedTuple):
         """The loss, its gradient, and how many groups are known."""
         device, alone = scores.device, self.blocks == 1
         read = (scores, *label_arrays(labels, self.width), *(*columns, scores, scores)[:2])
-        value = torch.empty(() if alone else (self.blocks,), device=device)
+        value = numbers(device) if alone else numbers(device, self.blocks)
         gradient = torch.empty_like(scores)
         known = torch.empty_like(value) if self.asks_known else value
         results = value, known, value if total is None else total
         sums = value
         if self.counting is not None:
-            partial = torch.empty(self.partial, device=device)
+            partial = numbers(device, *self.partial)
             self.counting(*read, gradient, partial, *results)
             sums = partial.sum(1)
         self.rest(*read, gradient, sums, *results)
@@ -130,7 +135,6 @@ class _Plan(NamedTuple):
         return value.sum(), gradient, known.sum() if self.asks_known else None
 
 
-@lru_cache(maxsize=256)
 def _plan(
     metric: Any,
     rows: int,
@@ -178,7 +182,7 @@ class _Job:
         rest = at.axis, self.micro, self.weight, self.metric.opposite, phase
         functions = [compiled(text) for text in self.metric.text(self.dtype.itemsize == 2)]
         constants = *functions, *labels, *columns, *rest, *at.tile
-        crowded = at.blocks > 1 and not torch.version.hip
+        crowded = at.blocks * at.chunks > 1 and not torch.version.hip
         options = {"maxnreg": REGISTERS} if crowded else {}
         named = dict(zip(CONSTANTS, constants, strict=True))
         scale = 1.0 / self.groups if self.mean and self.weight != "on" else 1.0
@@ -191,8 +195,8 @@ class _Job:
 
     @property
     def at(self) -> Layout:
-        tile = (STORED_TILE, 1) if self.kind == "stored" else (TILE, UNROLL)
-        return layout(self.rows, self.n, int(self.average == "samples"), *tile)
+        along = int(self.average == "samples")
+        return layout(self.rows, self.n, along, self.kind == "stored")
 
     @property
     def micro(self) -> bool:
@@ -211,10 +215,10 @@ class _Job:
 def _total(labels: Tensor | Labels, mean: bool, device: torch.device) -> Tensor:
     """How much is on in all, by which a mean is divided; 1 for a sum."""
     if not mean:
-        return torch.ones((), device=device)
+        return torch.ones((), dtype=torch.float32, device=device)
     if isinstance(labels, Labels):
         if labels.values is None:
-            return torch.full((), float(labels.indices.numel()), device=device)
+            return numbers(device).fill_(labels.indices.numel())
         labels = labels.values
     if not labels.is_floating_point():
         return labels.count_nonzero()

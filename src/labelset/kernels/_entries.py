@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labelset.kernels._entry_blocks import block_of_entries, few_entries, mean_of_blocks
-from labelset.kernels._launch import Launch
+from labelset.kernels._launch import Launch, numbers
 from labelset.kernels._stored import block_starts
 from labelset.labels import Labels
 
@@ -70,7 +70,7 @@ def _small(
     """The same in one launch: for so few entries each of them costs more than its work."""
     n = scores.numel()
     kind, soft, target = _target(labels, SMALL_BLOCK)
-    value = torch.empty((), device=scores.device)
+    value = numbers(scores.device)
     share = torch.empty_like(value) if soft else value
     types = scores.dtype, target[0].dtype
     launch = _launch(few_entries, formula, kind, soft, n, n, SMALL_BLOCK, (), types)
@@ -92,7 +92,7 @@ class Sums:
         self.rows, self.block, self.tiles = rows, block, -(-n // block)
         self.kind, self.soft, self.target = _target(labels, block)
         device = self.target[0].device
-        self.partial = torch.empty(rows * self.tiles, device=device)
+        self.partial = numbers(device, rows * self.tiles)
         self.counted = self.soft or self.kind == "hard"
         self.counts = torch.empty_like(self.partial) if self.counted else self.partial
 
@@ -132,7 +132,7 @@ class Sums:
         partial, counts = self.partial, self.counts
         if len(partial) > FEW:  # one program adds up a few; many are added up beforehand
             partial, counts = partial.sum()[None], counts.sum()[None]
-        value, share = (torch.empty((), device=partial.device) for _ in range(2))
+        value, share = numbers(partial.device), numbers(partial.device)
         _mean(1, (partial, counts, value, share), (len(partial), float(entries if mean else 0)))
         return value, share if mean and self.soft else None
 

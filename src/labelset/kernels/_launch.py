@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-__all__ = ["ALIGNED", "Launch", "Part", "Ready", "parts"]
+__all__ = ["ALIGNED", "Launch", "Part", "Ready", "numbers", "parts", "remembered"]
 
+Plan = TypeVar("Plan")
+PLANS = 256  # that a loss remembers
 ALIGNED = 16  # bytes: what a compiled version may take for granted of the addresses it is given
 
 
@@ -31,12 +33,17 @@ class Part(NamedTuple):
         return self.whole[self.start : self.start + self.size]
 
 
+def numbers(device: torch.device, *shape: int) -> Tensor:
+    """Memory for so many float32 numbers, whatever torch's default is."""
+    return torch.empty(shape, dtype=torch.float32, device=device)
+
+
 def parts(device: torch.device, *sizes: int) -> list[Part]:
     """So many float32 numbers each, in one piece of memory."""
     starts = [0]
     for size in sizes:
         starts.append(starts[-1] + -(-size * 4 // ALIGNED) * ALIGNED // 4)
-    whole = torch.empty(starts[-1], device=device)
+    whole = numbers(device, starts[-1])
     return [Part(whole, start, size) for start, size in zip(starts, sizes, strict=False)]
 
 
@@ -105,3 +112,11 @@ class Ready(NamedTuple):
     def __call__(self, *tensors: Tensor | Part) -> None:
         """Runs it on these."""
         self.launch(self.programs, tensors, self.numbers)
+
+
+def remembered(plans: dict[Any, Plan], asked: Any, plan: Plan) -> Plan:
+    """The plan, kept for whoever asks for the same again."""
+    if len(plans) >= PLANS:
+        plans.clear()
+    plans[asked] = plan
+    return plan

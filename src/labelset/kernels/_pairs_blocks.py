@@ -115,7 +115,11 @@ def _pairs(
 
     What is no pair is infinitely far on the side where value and slope are 0.
     """
-    value, by_own, by_rival = torch.zeros(len(own)), torch.zeros_like(own), torch.empty_like(rival)
+    value, by_own, by_rival = (
+        own.new_zeros(len(own)),
+        torch.zeros_like(own),
+        torch.empty_like(rival),
+    )
     step = max(1, PAIRS // own.numel())
     for start in range(0, rival.shape[1], step):
         part = slice(start, start + step)

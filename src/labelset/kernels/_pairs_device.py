@@ -198,7 +198,7 @@ def value_and_gradient(
     scales, gradient = torch.empty(rows, device=device), torch.empty_like(odds, dtype=dtype)
     scaler(1, (known, scales), (rows,))
     tiles = -(-n // BLOCK)
-    partial = torch.empty(rows * tiles, device=device)
+    partial = torch.empty(rows * tiles, dtype=torch.float32, device=device)
     given = (odds, slopes, target, listed, counts, scales, gradient)
     by_off(rows * tiles, (*given, partial), (n, tiles))
     by_on(rows * LANES, given, (n, LANES))

@@ -128,7 +128,7 @@ def fits_parts(a: Tensor, b: Tensor) -> bool:
         and _has_tiles(a.device)
         and a.stride(1) == b.stride(1) == 1
         and all(map(_readable, (a, b)))
-        and 2 * _tiles_of(len(a), b.shape[1]) <= _processors(a.device)
+        and 0 < 2 * _tiles_of(len(a), b.shape[1]) <= _processors(a.device)
     )
 
 
@@ -136,7 +136,7 @@ def parts(a: Tensor, b: Tensor) -> Tensor:
     """Nothing yet: zeros (parts, rows, columns), as many as there are processors for."""
     rows, columns = len(a), b.shape[1]
     count = _processors(a.device) // _tiles_of(rows, columns)
-    return torch.zeros(count, rows, columns, device=a.device)
+    return torch.zeros(count, rows, columns, dtype=torch.float32, device=a.device)
 
 
 def add_parts_(total: Tensor, a: Tensor, b: Tensor) -> None:

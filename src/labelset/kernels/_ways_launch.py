@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from labelset.kernels._launch import Launch, Ready, parts
+from labelset.kernels._launch import Launch, Ready, numbers, parts, remembered
 from labelset.kernels._source import compiled
 from labelset.kernels._tile import LabelTypes, label_arrays, label_kind, label_types
 from labelset.kernels._ways_back import back
@@ -57,7 +57,7 @@ class Layout:
 @lru_cache(maxsize=256)
 def layout(rows: int, n: int, axis: int, item: int, stored: bool) -> Layout:
     """Blocks of columns gone down (axis 0), or of rows gone along (axis 1), in the same tiles."""
-    if few(rows, n):
+    if few(rows, n, stored):
         width = max(NARROWEST, 1 << (n - 1).bit_length())
         height = FEW_THREADS * FEW_ENTRIES // width
         steps = -(-rows // (height * FEW_UNROLL)) * FEW_UNROLL
@@ -75,9 +75,12 @@ def layout(rows: int, n: int, axis: int, item: int, stored: bool) -> Layout:
     return Layout(height, width, unroll, blocks, -(-along // (steps * step)), steps)
 
 
-def few(rows: int, n: int) -> bool:
-    """Whether one program does all of it: each launch would cost more than its work."""
-    return rows * n <= FEW and n <= WIDEST
+def few(rows: int, n: int, stored: bool) -> bool:
+    """Whether one program does all of it: each launch would cost more than its work.
+
+    Stored labels, of which it would have to seek those of a whole row, are left to several.
+    """
+    return rows * n <= FEW and n <= WIDEST and not stored
 
 
 def value_and_gradient(
@@ -85,7 +88,10 @@ def value_and_gradient(
 ) -> tuple[Tensor, Tensor]:
     """The `Way` loss along rows, columns or both, and its gradient."""
     scores = scores.contiguous()
-    plan = _plan(loss, *scores.shape, scores.dtype, label_types(labels), way, mean)
+    asked = *scores.shape, scores.dtype, label_types(labels), way, mean
+    plan: _OneLaunch | _ThreeLaunches | None = loss.plans.get(asked)
+    if plan is None:
+        plan = remembered(loss.plans, asked, _plan(loss, *asked))
     return plan.run(scores, labels)
 
 
@@ -99,8 +105,8 @@ class _OneLaunch(NamedTuple):
     def run(self, scores: Tensor, labels: Tensor | Labels) -> tuple[Tensor, Tensor]:
         """The loss and its gradient."""
         device = scores.device
-        gradient, result = torch.empty_like(scores), torch.empty((), device=device)
-        handed = torch.empty(self.handed, device=device)
+        gradient, result = torch.empty_like(scores), numbers(device)
+        handed = numbers(device, self.handed)
         self.ready(scores, *label_arrays(labels, self.width), handed, gradient, result)
         return result, gradient
 
@@ -118,7 +124,7 @@ class _ThreeLaunches(NamedTuple):
         """The loss and its gradient."""
         device = scores.device
         read = scores, *label_arrays(labels, self.width)
-        state, result = torch.zeros(3, device=device), torch.empty((), device=device)
+        state, result = numbers(device, 3).zero_(), numbers(device)
         gradient = torch.empty_like(scores)
         row_parts, row_kept, column_parts, column_kept, values = parts(device, *self.handed)
         self.log_sums(*read, row_parts, column_parts, state)
@@ -127,16 +133,14 @@ class _ThreeLaunches(NamedTuple):
         return result, gradient
 
 
-@lru_cache(maxsize=256)
 def _plan(
     loss: Any, rows: int, n: int, dtype: torch.dtype, labels: LabelTypes, way: str, mean: bool
 ) -> _OneLaunch | _ThreeLaunches:
     """Made once for all matrices of one shape and type."""
     job = _Job(loss, rows, n, dtype, *label_kind(labels), way, mean)
     width = job.at(job.axis).width
-    if few(rows, n):
-        kinds = 4 if loss.reads_mean else 2
-        handed = handed_numbers(rows, n, sum(job.programs), kinds)
+    if job.few:
+        handed = handed_numbers(rows, n, sum(job.programs), job.kinds)
         return _OneLaunch(job.all_at_once(), width, handed)
     return _ThreeLaunches(job.log_sums(), job.finish(), job.back(), width, job.handed())
 
@@ -195,8 +199,7 @@ class _Job:
 
     def handed(self) -> tuple[int, ...]:
         """Numbers: parts of rows, what is kept of them, the same for columns, sums of losses."""
-        kinds, kept = 4 if self.loss.reads_mean else 2, int(KEPT)
-        by_row, by_column = self.sides[:2]
+        kinds, kept, (by_row, by_column) = self.kinds, int(KEPT), self.sides[:2]
         rows, columns = self.rows * by_row, self.n * by_column
         of_rows, of_columns = kinds * rows * self.parts[0], kinds * columns * self.parts[1]
         return of_rows, kept * rows, of_columns, kept * columns, sum(self.programs)
@@ -207,7 +210,16 @@ class _Job:
 
     @property
     def axis(self) -> int:
-        return int(self.way == "sample" and not few(self.rows, self.n))
+        return int(self.way == "sample" and not self.few)
+
+    @property
+    def few(self) -> bool:
+        return few(self.rows, self.n, self.kind == "stored")
+
+    @property
+    def kinds(self) -> int:
+        """Of numbers that are kept of each part of a row or column."""
+        return 4 if self.loss.reads_mean else 2
 
     @property
     def sides(self) -> tuple[bool, bool, bool, bool]:

@@ -39,6 +39,8 @@ class Metric:
     """Whether the slope of `no` is minus that of `yes`."""
     columns: list[Tensor]
     texts: dict[bool, tuple[str, str, str]] = field(default_factory=dict)
+    plans: dict[Any, Any] = field(default_factory=dict)
+    """What is launched on a GPU, by shape and types."""
 
     @property
     def counts_last(self) -> bool:

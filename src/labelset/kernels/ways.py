@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +32,8 @@ class Way:
     """The loss and its three slopes."""
     needs_on: bool
     reads_mean: bool
+    plans: dict[Any, Any] = field(default_factory=dict)
+    """What is launched on a GPU, by shape and types."""
 
     @cached_property
     def text(self) -> str:

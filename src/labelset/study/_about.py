@@ -45,7 +45,7 @@ def write_about(
         "labelset": labelset.__version__,
     }
     runs = runs_of(before) + ([now] if did else [])
-    about = {
+    about: dict[str, Any] = {
         "budget": budget.version,
         "seconds": round(sum(run["seconds"] for run in runs), 1),
         "cells": sum(run["cells"] for run in runs),
@@ -54,6 +54,8 @@ def write_about(
         "rows": before.get("rows", {}),
         "tables": before.get("tables", {}),
     }
+    if "kept" in before and not did:
+        about["kept"] = before["kept"]
     write_bytes(path, json.dumps(about, indent=1).encode())
 
 
@@ -95,9 +97,7 @@ def told(about: dict[str, Any]) -> str:
     """A sentence: how much, how long, in how many runs, on what."""
     runs, left = runs_of(about), about.get("left", 0)
     kept = about.get("kept", about["cells"])
-    again = (
-        f" (and {about['cells'] - kept:,} in whose place they are)" if kept < about["cells"] else ""
-    )
+    again = f" (and {about['cells'] - kept:,} that count no more)" if kept < about["cells"] else ""
     ended = f", {left:,} more being left for want of time" if left else ""
     several = f", the sum of {len(runs)} runs that went on one after the other" if runs[1:] else ""
     places = [
