@@ -44,13 +44,14 @@ class Program:
         return encoded(self.formula, self.outputs[1::2])
 
     @cached_property
-    def yes(self) -> Code:
-        return encoded(self.formula, self.outputs[:1])
-
-    @cached_property
     def values(self) -> Code:
         """yes and no."""
         return encoded(self.formula, self.outputs[:2])
+
+    @cached_property
+    def values_and_slope(self) -> Code:
+        """yes, no and the slope of yes."""
+        return encoded(self.formula, self.outputs[:3])
 
     @cached_property
     def opposite(self) -> bool:

@@ -4,6 +4,7 @@
 #include "_native_matrix.h"
 #include "_native_labels.h"
 #include "_native_separable.h"
+#include "_native_ratio.h"
 #include "_native_confusion.h"
 #include "_native_ways.h"
 #include "_native_back.h"

@@ -1,7 +1,14 @@
 /* Sums of soft decisions along columns or rows, and the gradient that comes back through them.
  *
  * As in _native_separable.h, a block is first taken to be off throughout; the entries that are not are
- * taken out of it, collected, and dealt with together. */
+ * taken out of it, and counted one by one. */
+
+/* Where among the lines the entry `i` places after (row, column) counts. */
+static inline long NAME(line)(const Confusion *job, const Lines *at, long row, long column, long i) {
+    long n = job->v.n, place = column + i;
+    if (place >= n) row += place / n, place %= n;
+    return (job->by_row ? row : place) - at->first;
+}
 
 /* What one entry that is not plainly off adds to the six sums, `stride` apart. */
 static void NAME(count_one)(double *sum, long stride, float yes, float no, float on) {
@@ -14,67 +21,36 @@ static void NAME(count_one)(double *sum, long stride, float yes, float no, float
     if (off > 0.0) sum[stride] += off * yes, sum[3 * stride] += off * no;
 }
 
-/* The entries collected. */
-static void NAME(count_pending)(const Confusion *job, Desk *d, double *sums) {
-    long n = job->v.n, stride = job->by_row ? job->rows : n;
-    NAME(gather)(&d->both, &job->v, &job->columns, d);
-    NAME(play)(&d->both, d->pending);
-    const int32_t *out = d->both.head->outputs;
-    for (long i = 0; i < d->pending; i++) {
-        long line = job->by_row ? d->place[i] / n : d->place[i] % n;
-        NAME(count_one)(sums + line, stride, d->both.reg[out[0]][i], d->both.reg[out[1]][i], d->pending_on[i]);
-    }
-    d->pending = 0;
-}
-
 /* Adds a block of whole rows, or a piece of one row, to the sums of its rows or columns. */
-static void NAME(sum_lines)(const Confusion *job, double *sums, const float *x, long from, long rows, long width) {
-    long row = from / job->v.n, column = from % job->v.n;
+static void NAME(sum_lines)(const Confusion *job, double *sum, const float *x, long rows, long width) {
     for (long r = 0; r < rows; r++, x += width)
-        if (job->by_row) sums[row + r] += NAME(total)(x, width);
-        else NAME(add)(sums + column, x, width);
+        if (job->by_row) sum[r] += NAME(total)(x, width);
+        else NAME(add)(sum, x, width);
 }
 
-/* A block of whole rows, or of a piece of one row, from entry `from`: `width` entries of each. */
-static void NAME(decide)(const Confusion *job, Desk *d, double *sums, long from, long rows, long width) {
-    long stride = job->by_row ? job->rows : job->v.n;
+/* A block of whole rows, or of a piece of one row, from entry `from`: `width` entries of each. Where a
+ * gradient is wanted, the slopes of yes are left in its place. */
+static void NAME(decide)(const Confusion *job, Desk *d, const Lines *at, long from, long rows, long width) {
+    long row = from / job->v.n, column = from % job->v.n, stride = at->stride;
     long found = NAME(listed)(&job->y, from, rows * width, d);
-    if (d->pending + found > BLOCK) NAME(count_pending)(job, d, sums);
     NAME(feed)(&d->off, &job->v, &job->columns, from, rows * width);
-    float *yes = d->off.reg[d->off.head->outputs[0]], *no = d->off.reg[d->off.head->outputs[1]];
+    const int32_t *out = d->off.head->outputs;
+    float *yes = d->off.reg[out[0]], *no = d->off.reg[out[1]];
+    if (job->gradient) NAME(write)(job->gradient, 0, from, rows * width, d->off.reg[out[2]], 1.0f);
     for (long e = 0; e < found; e++) {
-        yes[d->at[e]] = no[d->at[e]] = 0.0f;
-        d->place[d->pending] = from + d->at[e];
-        d->pending_on[d->pending++] = d->on[e];
+        long i = d->at[e];
+        NAME(count_one)(at->sums + NAME(line)(job, at, row, column, i), stride, yes[i], no[i], d->on[e]);
+        yes[i] = no[i] = 0.0f;
     }
-    NAME(sum_lines)(job, sums + stride, yes, from, rows, width);
-    if (job->no) NAME(sum_lines)(job, sums + 3 * stride, no, from, rows, width);
-}
-
-/* Parts of `tall` rows and `wide` columns, the same whatever the number of threads. Sums by row are
- * (6, rows), by column (bands of rows, 6, n): of yes on, yes off, no on, no off, on, unknown. */
-static int NAME(decisions)(const Confusion *job, long first, long last) {
-    long n = job->v.n, across = (n + job->wide - 1) / job->wide;
-    Desk *d = calloc(1, sizeof(*d));
-    int ready = d && NAME(start)(&d->off, &job->off) && NAME(start)(&d->both, &job->both);
-    for (long part = first; ready && part < last; part++) {
-        long row = part / across * job->tall, left = part % across * job->wide;
-        long bottom = LOWER(row + job->tall, job->rows), right = LOWER(left + job->wide, n);
-        double *sums = job->sums + (job->by_row ? 0 : part / across * 6 * n);
-        long several = n <= BLOCK ? BLOCK / n : 1;
-        for (; row < bottom; row += several)
-            for (long c = left; c < right; c += BLOCK)
-                NAME(decide)(job, d, sums, row * n + c, LOWER(several, bottom - row), LOWER(BLOCK, right - c));
-        NAME(count_pending)(job, d, sums);
-    }
-    if (d) free(d->off.memory), free(d->both.memory);
-    return NAME(ended)(ready, d);
+    double *sums = at->sums + NAME(line)(job, at, row, column, 0);
+    NAME(sum_lines)(job, sums + stride, yes, rows, width);
+    if (job->no) NAME(sum_lines)(job, sums + 3 * stride, no, rows, width);
 }
 
 /* A coefficient at each entry of a block: there is one per column or one per row. */
-static const float *NAME(factor)(const Confusion *job, int which, long from, long length, float *copy) {
+static const float *NAME(factor)(const Confusion *job, const Lines *at, int which, long from, long length, float *copy) {
     long n = job->v.n;
-    const float *factor = job->factors + which * (job->by_row ? job->rows : n);
+    const float *factor = at->factors + which * at->stride - at->first;
     if (!job->by_row && from % n + length <= n) return factor + from % n;
     if (!job->by_row) return NAME(spread)(factor, n, from, length, copy);
     for (long done = 0, row = from / n; done < length; row++)
@@ -82,37 +58,104 @@ static const float *NAME(factor)(const Confusion *job, int which, long from, lon
     return copy;
 }
 
-/* gradient = on (f0 yes' + f2 no') + off (f1 yes' + f3 no'), without no' where there is none */
-static void NAME(return_block)(const Confusion *job, Desk *d, long from, long length) {
-    long n = job->v.n, stride = job->by_row ? job->rows : n;
+/* gradient = on (f0 yes' + f2 no') + off (f1 yes' + f3 no'), without no' where there is none. The slopes
+ * may lie where the gradient goes: what is on takes its part of them first. */
+static void NAME(return_block)(const Confusion *job, Desk *d, const Lines *at, long from, long length, const float *yes, const float *no) {
+    long row = from / job->v.n, column = from % job->v.n;
     long found = NAME(listed)(&job->y, from, length, d);
-    NAME(feed)(&d->off, &job->v, &job->columns, from, length);
-    const float *yes = d->off.reg[d->off.head->outputs[0]], *no = d->off.reg[d->off.head->outputs[1]];
-    const float *f1 = NAME(factor)(job, 1, from, length, d->weight);
+    for (long e = 0; e < found; e++) {
+        long i = d->at[e];
+        const float *f = at->factors + NAME(line)(job, at, row, column, i);
+        d->copy[e] = f[0] * yes[i] + (no ? f[2 * at->stride] * no[i] : 0.0f);
+    }
+    const float *f1 = NAME(factor)(job, at, 1, from, length, d->weight);
     float *slope = job->v.narrow ? d->slope : (float *)job->gradient + from;
-    if (job->no) {
-        const float *f3 = NAME(factor)(job, 3, from, length, d->value);
+    if (no) {
+        const float *f3 = NAME(factor)(job, at, 3, from, length, d->value);
         INDEPENDENT for (long i = 0; i < length; i++) slope[i] = f1[i] * yes[i] + f3[i] * no[i];
     } else {
         INDEPENDENT for (long i = 0; i < length; i++) slope[i] = f1[i] * yes[i];
     }
     for (long e = 0; e < found; e++) {
-        long i = d->at[e], line = job->by_row ? (from + i) / n : (from + i) % n;
-        const float *f = job->factors + line;
-        float on = d->on[e], off = 1.0f - on;
-        float here = on * (f[0] * yes[i] + (job->no ? f[2 * stride] * no[i] : 0.0f));
-        slope[i] = on == on ? here + (off > 0.0f ? off * slope[i] : 0.0f) : 0.0f;
+        float on = d->on[e], off = 1.0f - on, *here = slope + d->at[e];
+        *here = on == on ? on * d->copy[e] + (off > 0.0f ? off * *here : 0.0f) : 0.0f;
     }
     if (job->v.narrow) NAME(write)(job->gradient, 1, from, length, slope, 1.0f);
 }
 
+/* A part, block by block: its sums, or the gradient from the slopes that these have left. */
+static void NAME(blocks)(const Confusion *job, Desk *d, const Lines *at, long part, const int back) {
+    long n = job->v.n, several = n <= BLOCK ? BLOCK / n : 1, across = (n + job->wide - 1) / job->wide;
+    long top = part / across * job->tall, left = part % across * job->wide;
+    long bottom = LOWER(top + job->tall, job->rows), right = LOWER(left + job->wide, n);
+    for (long row = top; row < bottom; row += several)
+        for (long c = left; c < right; c += BLOCK) {
+            long from = row * n + c, rows = LOWER(several, bottom - row), width = LOWER(BLOCK, right - c);
+            long below = row + 2 * several <= bottom ? from + several * n : from;
+            if (back) {
+                NAME(return_block)(job, d, at, from, rows * width, (float *)job->gradient + from, NULL);
+            } else {
+                NAME(expect)(&job->v, job->gradient, below, from, rows * width);
+                NAME(decide)(job, d, at, from, rows, width);
+            }
+        }
+}
+
+/* Parts of `tall` rows and `wide` columns, the same whatever the number of threads. Sums by row are
+ * (6, rows), by column (bands of rows, 6, n): of yes on, yes off, no on, no off, on, unknown. */
+static int NAME(decisions)(const Confusion *job, long first, long last) {
+    long n = job->v.n, across = (n + job->wide - 1) / job->wide;
+    Desk *d = calloc(1, sizeof(*d));
+    int ready = d && NAME(start)(&d->off, &job->off);
+    for (long part = first; ready && part < last; part++) {
+        double *sums = job->sums + (job->by_row ? 0 : part / across * 6 * n);
+        const Lines at = {0, job->by_row ? job->rows : n, sums, NULL};
+        NAME(blocks)(job, d, &at, part, 0);
+    }
+    if (d) free(d->off.memory);
+    return NAME(ended)(ready, d);
+}
+
+/* Parts of whole lines, and decisions of which the slope of no is minus that of yes: what `weigh` adds
+ * up, (parts, 2), and the gradient while the slopes of a part are still near. */
+static int NAME(ratios)(const Confusion *job, long first, long last) {
+    long n = job->v.n, across = (n + job->wide - 1) / job->wide, all = job->by_row ? job->rows : n;
+    long most = LOWER(job->by_row ? job->tall : job->wide, all), stride = (most + 15) / 16 * 16;
+    Desk *d = calloc(1, sizeof(*d));
+    double *memory = malloc(sizeof(double) * (7 * stride + 8));
+    double *sums = (double *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    float *on = (float *)(sums + 6 * stride), *off = on + stride;
+    int ready = d && memory && NAME(start)(&d->off, &job->off);
+    for (long part = first; ready && part < last; part++) {
+        long line = job->by_row ? part / across * job->tall : part % across * job->wide;
+        const Lines at = {line, stride, sums, on};
+        Ratio ratio = job->ratio;
+        ratio.stride = stride, ratio.sums = sums, ratio.total = job->sums + 2 * part;
+        memset(sums, 0, sizeof(double) * 6 * stride);
+        NAME(blocks)(job, d, &at, part, 0);
+        ready = NAME(weigh)(&ratio, 0, LOWER(most, all - line));
+        for (long i = 0; i < most; i++) {
+            on[i] = (float)(sums[i] - sums[2 * stride + i]);
+            off[i] = (float)(sums[stride + i] - sums[3 * stride + i]);
+        }
+        NAME(blocks)(job, d, &at, part, 1);
+    }
+    if (d) free(d->off.memory);
+    free(memory);
+    return NAME(ended)(ready, d);
+}
+
 static int NAME(returns)(const Confusion *job, long first, long last) {
     long entries = job->rows * job->v.n, end = LOWER(last * UNIT, entries);
+    const Lines at = {0, job->by_row ? job->rows : job->v.n, NULL, job->factors};
     Desk *d = calloc(1, sizeof(*d));
     int ready = d && NAME(start)(&d->off, &job->off);
     for (long from = first * UNIT; ready && from < end; from += BLOCK) {
-        NAME(expect)(&job->v, job->gradient, from, LOWER(BLOCK, end - from), end);
-        NAME(return_block)(job, d, from, LOWER(BLOCK, end - from));
+        long length = LOWER(BLOCK, end - from), next = from + 2 * length < end ? from + length : from;
+        NAME(expect)(&job->v, job->gradient, next, from, length);
+        NAME(feed)(&d->off, &job->v, &job->columns, from, length);
+        const float *yes = d->off.reg[d->off.head->outputs[0]], *no = d->off.reg[d->off.head->outputs[1]];
+        NAME(return_block)(job, d, &at, from, length, yes, job->no ? no : NULL);
     }
     if (d) free(d->off.memory);
     return NAME(ended)(ready, d);

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from labelset.kernels._native import Program
 from labelset.kernels._native_calls import Given, address, grid, loops, per_label, sizes
+from labelset.kernels._native_ratio import Ratio
 from labelset.labels import Labels
 
-__all__ = ["SoftCounts", "soft_counts", "soft_counts_gradient"]
+__all__ = ["SoftCounts", "soft_counts", "soft_counts_gradient", "soft_ratios"]
+
+NEAR = 2**20  # entries of a part whose slopes are read again sooner than computed again
 
 
 class SoftCounts(NamedTuple):
@@ -35,21 +40,25 @@ def soft_counts(
     by_row: bool,
     last: bool = True,
 ) -> SoftCounts:
-    """The soft confusion matrix of each row, or of each column, of yes(v) and no(v).
+    """The soft confusion matrix of each row, or of each column, of yes(v) and no(v)."""
+    total = torch.from_numpy(_sums(program, columns, Given(scores, labels), by_row, last))
+    return SoftCounts(total[:4], total[4], scores.shape[int(by_row)] - total[5])
 
-    Without the `last` sum, no(v) is computed only where labels are on.
-    """
-    given, others = Given(scores, labels), per_label(columns, program.columns)
+
+def _sums(
+    program: Program, columns: Sequence[Tensor], given: Given, by_row: bool, last: bool
+) -> npt.NDArray[np.float64]:
+    """(6, lines): of yes * on, yes * off, no * on, no * off, on, unknown."""
+    others = per_label(columns, program.columns)
     rows, n = given.v.shape
     tall, wide = grid(rows, n, by_row, not by_row)
     bands = -(-rows // tall)
     sums = np.zeros((1, 6, rows) if by_row else (bands, 6, n))
-    codes = address(program.values if last else program.yes), address(program.values), last
-    where = sizes(others), by_row, tall, wide, sums.ctypes.data
-    given.run(loops.decisions, bands * -(-n // wide), (program, others, sums), *codes, *where)
-    total = torch.from_numpy(sums[0] if len(sums) == 1 else sums.sum(0))
+    what = address(program.values), sizes(others), by_row, tall, wide, last, sums.ctypes.data
+    given.run(loops.decisions, bands * -(-n // wide), (program, others, sums), *what)
+    total: npt.NDArray[np.float64] = sums[0] if len(sums) == 1 else sums.sum(0)
     total[3] *= last
-    return SoftCounts(total[:4], total[4], (n if by_row else rows) - total[5])
+    return total
 
 
 def soft_counts_gradient(
@@ -74,3 +83,65 @@ def soft_counts_gradient(
     held, units = (program, others, each, gradient), -(-given.v.numel() // loops.UNIT)
     given.run(loops.returns, units, held, *codes, *out)
     return gradient
+
+
+def soft_ratios(
+    program: Program,
+    columns: Sequence[Tensor],
+    scores: Tensor,
+    labels: Tensor | Labels,
+    average: str,
+    mean: bool,
+    last: bool,
+    ratio: Ratio,
+) -> tuple[float, Tensor, float]:
+    """A loss of soft counts, its gradient, and what this is still to be multiplied by.
+
+    Where lines can be done one after the other, each gets its gradient while its slopes are near;
+    the mean is then over all of them, until it is known of how many anything is known.
+    """
+    by_row, by_on = average in ("samples", "micro"), average == "weighted"
+    given, (rows, n) = Given(scores, labels), scores.shape
+    lines, entries = (rows, n) if by_row else (n, rows)
+    if average in ("macro", "samples") and _at_once(program, scores, by_row):
+        how = *ratio.address, False, 1 / lines if mean else 1.0, entries
+        value, weight, gradient = _ratios(program, columns, given, by_row, last, (ratio, how))
+        share = lines / weight if mean and weight else 1.0
+        return value * share, gradient, share
+    sums, total = _sums(program, columns, given, by_row, last), np.zeros(2)
+    if average == "micro":
+        sums, entries = sums.sum(1, keepdims=True), rows * n
+    weight = float((sums[4] if by_on else sums[5] < entries).sum())
+    how = *ratio.address, by_on, 1 / weight if mean and weight else 1.0, entries
+    loops.weigh(how, sums.shape[1], sums.ctypes.data, total.ctypes.data)
+    slopes = torch.from_numpy(sums[:4])
+    gradient = soft_counts_gradient(program, columns, scores, labels, by_row, slopes)
+    return float(total[0]), gradient, 1.0
+
+
+def _at_once(program: Program, scores: Tensor, by_row: bool) -> bool:
+    """Whether parts are of whole lines, and slopes can wait in the gradient for the sums."""
+    rows, n = scores.shape
+    tall, wide = grid(rows, n, by_row, not by_row)
+    whole = (by_row or tall >= rows) and min(tall, rows) * wide <= NEAR
+    return whole and program.opposite and scores.dtype == torch.float32
+
+
+def _ratios(
+    program: Program,
+    columns: Sequence[Tensor],
+    given: Given,
+    by_row: bool,
+    last: bool,
+    ratio: tuple[Ratio, tuple[int | float, ...]],
+) -> tuple[float, float, Tensor]:
+    """The losses of all lines added up, their weights added up, the gradient of the former."""
+    others, (rows, n) = per_label(columns, program.columns), given.v.shape
+    tall, wide = grid(rows, n, by_row, not by_row)
+    parts = -(-rows // tall) * -(-n // wide)
+    totals, gradient = np.zeros((parts, 2)), torch.empty_like(given.v)
+    what = address(program.values_and_slope), sizes(others), by_row, tall, wide, last
+    out = totals.ctypes.data, ratio[1], gradient.data_ptr()
+    given.run(loops.ratios, parts, (program, others, ratio, totals, gradient), *what, *out)
+    value, weight = map(math.fsum, totals.T.tolist())
+    return value, weight, gradient

@@ -153,6 +153,15 @@ static int take_program(PyObject *args, Code *code) {
     return 1;
 }
 
+/* (steps, numbers, by_on, scale, entries of a line) */
+static int take_ratio(PyObject *args, Ratio *f) {
+    Word steps, numbers;
+    if (!PyArg_ParseTuple(args, "KKpdl", &steps, &numbers, &f->by_on, &f->scale, &f->entries)) return 0;
+    f->head = ADDRESS(steps), f->numbers = ADDRESS(numbers);
+    f->steps = (const int32_t *)(f->head + 1);
+    return 1;
+}
+
 /* ((address, size), ...) of what a program reads besides the scores: a number per label, or one. */
 static int take_columns(PyObject *args, Columns *given) {
     given->count = (int)PyTuple_Size(args);
@@ -185,20 +194,46 @@ static PyObject *separable(PyObject *self, PyObject *args) {
     RETURN_DONE(separable, &job, first, last);
 }
 
-/* decisions(scores, labels, off, both, no, columns, by_row, tall, wide, sums, first, last) */
+/* decisions(scores, labels, values, columns, by_row, tall, wide, no, sums, first, last) */
 static PyObject *decisions(PyObject *self, PyObject *args) {
-    PyObject *scores, *labels, *off, *both, *columns;
+    PyObject *scores, *labels, *values, *columns;
     Confusion job = {0};
     long first, last;
     Word sums;
-    if (!PyArg_ParseTuple(args, "OOOOpOpllKll", &scores, &labels, &off, &both, &job.no, &columns,
-                          &job.by_row, &job.tall, &job.wide, &sums, &first, &last) ||
+    if (!PyArg_ParseTuple(args, "OOOOpllpKll", &scores, &labels, &values, &columns, &job.by_row,
+                          &job.tall, &job.wide, &job.no, &sums, &first, &last) ||
         !take_scores(scores, &job.v, &job.rows) || !take_labels(labels, &job.y) ||
-        !take_program(off, &job.off) || !take_program(both, &job.both) ||
-        !take_columns(columns, &job.columns))
+        !take_program(values, &job.off) || !take_columns(columns, &job.columns))
         return NULL;
     job.sums = PLACE(sums);
     RETURN_DONE(decisions, &job, first, last);
+}
+
+/* weigh(ratio, lines, sums, total) */
+static PyObject *weigh(PyObject *self, PyObject *args) {
+    PyObject *ratio;
+    Ratio f = {0};
+    Word sums, total;
+    if (!PyArg_ParseTuple(args, "OlKK", &ratio, &f.stride, &sums, &total) || !take_ratio(ratio, &f))
+        return NULL;
+    f.sums = PLACE(sums), f.total = PLACE(total);
+    RETURN_DONE(weigh, &f, 0, f.stride);
+}
+
+/* ratios(scores, labels, values, columns, by_row, tall, wide, no, totals, ratio, gradient, first, last) */
+static PyObject *ratios(PyObject *self, PyObject *args) {
+    PyObject *scores, *labels, *values, *columns, *ratio;
+    Confusion job = {0};
+    long first, last;
+    Word totals, gradient;
+    if (!PyArg_ParseTuple(args, "OOOOpllpKOKll", &scores, &labels, &values, &columns, &job.by_row,
+                          &job.tall, &job.wide, &job.no, &totals, &ratio, &gradient, &first, &last) ||
+        !take_scores(scores, &job.v, &job.rows) || !take_labels(labels, &job.y) ||
+        !take_program(values, &job.off) || !take_columns(columns, &job.columns) ||
+        !take_ratio(ratio, &job.ratio))
+        return NULL;
+    job.sums = PLACE(totals), job.gradient = PLACE(gradient);
+    RETURN_DONE(ratios, &job, first, last);
 }
 
 /* returns(scores, labels, slopes, opposite, columns, by_row, factors, gradient, first, last) */
@@ -213,7 +248,7 @@ static PyObject *returns(PyObject *self, PyObject *args) {
         !take_scores(scores, &job.v, &job.rows) || !take_labels(labels, &job.y) ||
         !take_program(slopes, &job.off) || !take_columns(columns, &job.columns))
         return NULL;
-    job.factors = ADDRESS(factors), job.gradient = PLACE(gradient), job.no = !opposite;
+    job.factors = PLACE(factors), job.gradient = PLACE(gradient), job.no = !opposite;
     RETURN_DONE(returns, &job, first, last);
 }
 
@@ -248,6 +283,8 @@ static PyObject *back(PyObject *self, PyObject *args) {
 static PyMethodDef methods[] = {
     {"separable", separable, METH_VARARGS, "Values and gradients of a separable loss."},
     {"decisions", decisions, METH_VARARGS, "Sums of soft decisions."},
+    {"weigh", weigh, METH_VARARGS, "Losses of sums, and their slopes."},
+    {"ratios", ratios, METH_VARARGS, "Losses of sums of soft decisions, and the gradient."},
     {"returns", returns, METH_VARARGS, "The gradient through sums of soft decisions."},
     {"ways", ways, METH_VARARGS, "Log-sum-exps along rows and columns."},
     {"back", back, METH_VARARGS, "The gradient through log-sum-exps."},

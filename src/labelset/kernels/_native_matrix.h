@@ -54,12 +54,12 @@ static const float *NAME(spread)(const float *column, long n, long from, long le
     return out;
 }
 
-/* Asks for the next block of scores and for the place of this block's gradient while the processor is
- * still busy: it would wait for both. */
-static void NAME(expect)(const Scores *v, const void *gradient, long from, long length, long last) {
-    long bytes = v->narrow ? 2 : 4, next = from + 2 * length < last ? from + length : from;
+/* Asks for the scores of the block at `next`, and for the place of this one's gradient, where it has one,
+ * while the processor is still busy: it would wait for both. */
+static void NAME(expect)(const Scores *v, const void *gradient, long next, long from, long length) {
+    long bytes = v->narrow ? 2 : 4;
     const char *ahead = (const char *)v->scores + bytes * next;
-    const char *place = (const char *)gradient + bytes * from;
+    const char *place = gradient ? (const char *)gradient + bytes * from : ahead;
     for (long i = 0; i < bytes * length; i += 64) AHEAD(ahead + i, 0), AHEAD(place + i, 1);
 }
 

@@ -64,8 +64,8 @@ static int NAME(separable)(const Separable *job, long first, long last) {
         double sum = 0;
         int64_t unknown = 0;
         for (long from = unit * UNIT; from < end; from += BLOCK) {
-            long length = LOWER(BLOCK, end - from);
-            NAME(expect)(&job->v, job->gradient, from, length, end);
+            long length = LOWER(BLOCK, end - from), next = from + 2 * length < end ? from + length : from;
+            NAME(expect)(&job->v, job->gradient, next, from, length);
             long found = NAME(listed)(&job->y, from, length, d);
             for (long e = 0; e < found; e++) unknown += d->on[e] != d->on[e];
             sum += 3 * found > length ? NAME(crowded)(job, d, from, length, found)

@@ -64,17 +64,40 @@ typedef struct {
     float on[BLOCK], pending_on[BLOCK], weight[BLOCK], value[BLOCK], slope[BLOCK], copy[BLOCK];
 } Desk;
 
+/* How many steps a loss of sums has, and which of them are its value and its slopes. */
+typedef struct {
+    int32_t steps, outputs[5];
+} RatioHead;
+
+typedef struct {
+    const RatioHead *head;
+    const int32_t *steps;
+    const double *numbers;
+    double scale;
+    int by_on;            /* whether a line counts for how much of it is on, and not once */
+    long entries, stride; /* in a line; between the kinds of sums */
+    double *sums, *total;
+} Ratio;
+
 typedef struct {
     Scores v;
     Labels y;
-    Code off, both; /* yes, and no where it is wanted everywhere; both; or their slopes in `off` */
+    Code off; /* yes and no, these and the slope of yes, or the slopes of both or of yes alone */
     Columns columns;
-    int by_row, no; /* whether `off` has a second result */
+    int by_row, no; /* whether no is wanted wherever yes is */
     long rows, tall, wide;
     double *sums;
-    const float *factors;
+    float *factors;
     void *gradient;
+    Ratio ratio;
 } Confusion;
+
+/* Sums, (6, stride), and factors, (4, stride), of rows or columns from the `first` of them on. */
+typedef struct {
+    long first, stride;
+    double *sums;
+    float *factors;
+} Lines;
 
 typedef struct {
     double m, s;

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from labelset.kernels import _native
-from labelset.kernels._evaluate import evaluate
 from labelset.kernels._formula import Formula
 from labelset.kernels._gradient import Result, differentiable
 from labelset.kernels._lower import lowered
-from labelset.kernels._native_confusion import soft_counts, soft_counts_gradient
+from labelset.kernels._native_confusion import soft_ratios
+from labelset.kernels._native_ratio import Ratio, ratio
 from labelset.kernels._source import source
 from labelset.kernels._trace import trace
 from labelset.labels import Labels
@@ -51,6 +50,10 @@ class Metric:
     @cached_property
     def program(self) -> _native.Program:
         return _native.Program(*self.decide)
+
+    @cached_property
+    def native_ratio(self) -> Ratio:
+        return ratio(*self.ratio)
 
     def text(self, short: bool) -> tuple[str, str, str]:
         """Triton functions of the decision, its slopes and the ratio; `short`: 16-bit scores."""
@@ -98,20 +101,11 @@ def confusion(
 def _by_native(
     metric: Metric, v: Tensor, labels: Tensor | Labels, average: str, mean: bool
 ) -> Result:
-    """Sums and gradient in C, and between them the few ratios in float64."""
-    by_row, micro = average in ("samples", "micro"), average == "micro"
-    given = metric.program, metric.columns, v, labels, by_row
-    sums, on, known = (t.numpy() for t in soft_counts(*given, metric.counts_last))
-    if micro:
-        sums, known = sums.sum(1, keepdims=True), known.sum(0, keepdims=True)
-    weights = on if average == "weighted" else (known > 0).astype(float)
-    if mean:
-        weights = weights / max(weights.sum(), torch.finfo(torch.float32).tiny)
-    value, *slopes = (
-        np.where(weights > 0, part * weights, 0.0) for part in evaluate(*metric.ratio, [*sums])
-    )
-    gradient = soft_counts_gradient(*given, torch.from_numpy(np.stack(slopes)))
-    return torch.tensor(value.sum(), dtype=torch.float32), gradient, None
+    given = metric.program, metric.columns, v, labels
+    how = average, mean, metric.counts_last, metric.native_ratio
+    value, gradient, share = soft_ratios(*given, *how)
+    rest = None if share == 1 else torch.tensor(share, dtype=torch.float32)
+    return torch.tensor(value, dtype=torch.float32), gradient, rest
 
 
 def _by_triton(
