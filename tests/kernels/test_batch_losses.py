@@ -30,6 +30,13 @@ AVERAGES = ("macro", "micro", "weighted", "samples")
 WAYS = ("sample", "class", "both")
 BOTH = pytest.mark.parametrize("few", [0, 2**16], indirect=True, ids=["several", "one program"])
 """By several programs, as a large matrix is, and by the one that a small matrix takes."""
+KINDS = ("bool", "uint8", "float", "soft", "labels", "soft labels")
+OF_KINDS = pytest.mark.parametrize(
+    ("kind", "few"),
+    [(kind, 0) for kind in KINDS] + [(kind, 2**16) for kind in KINDS if "labels" not in kind],
+    indirect=["few"],
+)
+"""The same, but for stored labels, which are always left to several."""
 
 
 @pytest.fixture(autouse=True)
@@ -94,8 +101,7 @@ def test_every_example_is_as_exact_as_eager_of_metrics(name, example):
         agrees(name, v, labels, upstream=3.0, **example)
 
 
-@BOTH
-@pytest.mark.parametrize("kind", ["bool", "uint8", "float", "soft", "labels", "soft labels"])
+@OF_KINDS
 @pytest.mark.parametrize("average", AVERAGES)
 def test_every_kind_of_labels_and_average(kind, average):
     v, y = drawn(19, 23)
@@ -189,7 +195,6 @@ def test_learnt_settings_have_no_kernel():
         ls.losses.build("sigmoid-f1", impl="triton", beta=beta)(v, y)
 
 
-@BOTH
 def test_a_second_backward_gives_the_same():
     v, y = drawn(5, 7)
     leaf = v.requires_grad_()
@@ -198,7 +203,6 @@ def test_a_second_backward_gives_the_same():
     assert torch.equal(first, second)
 
 
-@BOTH
 @pytest.mark.parametrize(("name", "example"), WAY_LOSSES)
 def test_every_example_is_as_exact_as_eager_of_ways(name, example):
     v, y = drawn(19, 23)
@@ -206,8 +210,7 @@ def test_every_example_is_as_exact_as_eager_of_ways(name, example):
         agrees(name, v, labels, upstream=3.0, **example)
 
 
-@BOTH
-@pytest.mark.parametrize("kind", ["bool", "uint8", "float", "soft", "labels", "soft labels"])
+@OF_KINDS
 @pytest.mark.parametrize("way", WAYS)
 def test_every_kind_of_labels_and_way(kind, way):
     v, y = drawn(19, 23)
@@ -248,13 +251,11 @@ def test_one_huge_score_among_small_ones():
     agrees("softmax", v, ls.Labels.from_dense(softened(y)), way="both")
 
 
-@BOTH
 def test_faintly_soft_labels():
     v, y = drawn(19, 23, size=8.0)
     agrees("two-way", v, torch.where(y, 1e-30, 0.0))
 
 
-@BOTH
 @pytest.mark.parametrize("name", ["two-way", "softmax", "multi-similarity"])
 @pytest.mark.parametrize("way", WAYS)
 def test_no_label_on_and_nothing_known(name, way):

@@ -38,13 +38,13 @@ def both(loss, v, y):
 @pytest.fixture
 def one_by_one(monkeypatch):
     """Counts the calls that do lines one by one."""
-    calls, ratios = [], _native_confusion._ratios
+    calls, at_once = [], _native_confusion._at_once
 
     def counted(*args):
         calls.append(args)
-        return ratios(*args)
+        return at_once(*args)
 
-    monkeypatch.setattr(_native_confusion, "_ratios", counted)
+    monkeypatch.setattr(_native_confusion, "_at_once", counted)
     return calls
 
 

@@ -18,7 +18,7 @@ from labelset.labels import Labels
 
 __all__ = ["SoftCounts", "soft_counts", "soft_counts_gradient", "soft_ratios"]
 
-NEAR = 2**20  # entries of a part whose slopes are read again sooner than computed again
+NEAR = 2**20  # entries of a part whose slopes are sooner read again than computed again
 
 
 class SoftCounts(NamedTuple):
@@ -95,53 +95,66 @@ def soft_ratios(
     last: bool,
     ratio: Ratio,
 ) -> tuple[float, Tensor, float]:
-    """A loss of soft counts, its gradient, and what this is still to be multiplied by.
-
-    Where lines can be done one after the other, each gets its gradient while its slopes are near;
-    the mean is then over all of them, until it is known of how many anything is known.
-    """
-    by_row, by_on = average in ("samples", "micro"), average == "weighted"
-    given, (rows, n) = Given(scores, labels), scores.shape
-    lines, entries = (rows, n) if by_row else (n, rows)
-    if average in ("macro", "samples") and _at_once(program, scores, by_row):
-        how = *ratio.address, False, 1 / lines if mean else 1.0, entries
-        value, weight, gradient = _ratios(program, columns, given, by_row, last, (ratio, how))
-        share = lines / weight if mean and weight else 1.0
-        return value * share, gradient, share
-    sums, total = _sums(program, columns, given, by_row, last), np.zeros(2)
-    if average == "micro":
-        sums, entries = sums.sum(1, keepdims=True), rows * n
-    weight = float((sums[4] if by_on else sums[5] < entries).sum())
-    how = *ratio.address, by_on, 1 / weight if mean and weight else 1.0, entries
-    loops.weigh(how, sums.shape[1], sums.ctypes.data, total.ctypes.data)
-    slopes = torch.from_numpy(sums[:4])
-    gradient = soft_counts_gradient(program, columns, scores, labels, by_row, slopes)
-    return float(total[0]), gradient, 1.0
+    """A loss of soft counts, its gradient, and what this is still to be multiplied by."""
+    by_row = average in ("samples", "micro")
+    given = program, columns, scores, labels, by_row, mean, last, ratio
+    if average in ("macro", "samples") and _are_near(program, scores, by_row):
+        return _at_once(*given)
+    return _in_two_passes(*given, average)
 
 
-def _at_once(program: Program, scores: Tensor, by_row: bool) -> bool:
-    """Whether parts are of whole lines, and slopes can wait in the gradient for the sums."""
+def _are_near(program: Program, scores: Tensor, by_row: bool) -> bool:
+    """Whether parts are of whole lines, and their slopes can wait in the gradient for the sums."""
     rows, n = scores.shape
     tall, wide = grid(rows, n, by_row, not by_row)
     whole = (by_row or tall >= rows) and min(tall, rows) * wide <= NEAR
     return whole and program.opposite and scores.dtype == torch.float32
 
 
-def _ratios(
+def _at_once(
     program: Program,
     columns: Sequence[Tensor],
-    given: Given,
+    scores: Tensor,
+    labels: Tensor | Labels,
     by_row: bool,
+    mean: bool,
     last: bool,
-    ratio: tuple[Ratio, tuple[int | float, ...]],
-) -> tuple[float, float, Tensor]:
-    """The losses of all lines added up, their weights added up, the gradient of the former."""
-    others, (rows, n) = per_label(columns, program.columns), given.v.shape
+    ratio: Ratio,
+) -> tuple[float, Tensor, float]:
+    """The mean is over all lines, until it is known of how many of them anything is known."""
+    given, others = Given(scores, labels), per_label(columns, program.columns)
+    rows, n = given.v.shape
+    lines, entries = (rows, n) if by_row else (n, rows)
     tall, wide = grid(rows, n, by_row, not by_row)
     parts = -(-rows // tall) * -(-n // wide)
     totals, gradient = np.zeros((parts, 2)), torch.empty_like(given.v)
     what = address(program.values_and_slope), sizes(others), by_row, tall, wide, last
-    out = totals.ctypes.data, ratio[1], gradient.data_ptr()
-    given.run(loops.ratios, parts, (program, others, ratio, totals, gradient), *what, *out)
-    value, weight = map(math.fsum, totals.T.tolist())
-    return value, weight, gradient
+    how = *ratio.address, False, 1 / lines if mean else 1.0, entries
+    held = program, others, ratio, totals, gradient
+    given.run(loops.ratios, parts, held, *what, totals.ctypes.data, how, gradient.data_ptr())
+    value, known = map(math.fsum, totals.T.tolist())
+    share = lines / known if mean and known else 1.0
+    return value * share, gradient, share
+
+
+def _in_two_passes(
+    program: Program,
+    columns: Sequence[Tensor],
+    scores: Tensor,
+    labels: Tensor | Labels,
+    by_row: bool,
+    mean: bool,
+    last: bool,
+    ratio: Ratio,
+    average: str,
+) -> tuple[float, Tensor, float]:
+    sums = _sums(program, columns, Given(scores, labels), by_row, last)
+    entries, by_on, total = scores.shape[int(by_row)], average == "weighted", np.zeros(2)
+    if average == "micro":
+        sums, entries = sums.sum(1, keepdims=True), scores.numel()
+    weight = float((sums[4] if by_on else sums[5] < entries).sum())
+    how = *ratio.address, by_on, 1 / weight if mean and weight else 1.0, entries
+    loops.weigh(how, sums.shape[1], sums.ctypes.data, total.ctypes.data)
+    slopes = torch.from_numpy(sums[:4])
+    gradient = soft_counts_gradient(program, columns, scores, labels, by_row, slopes)
+    return float(total[0]), gradient, 1.0
