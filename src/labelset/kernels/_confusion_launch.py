@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from labelset.kernels._confusion_tiles import SUMS, confusion_tiles
-from labelset.kernels._launch import Launch, Ready, numbers, remembered
+from labelset.kernels._gradient import Kernel, Result
+from labelset.kernels._kinds import LabelTypes, label_kind
+from labelset.kernels._launch import Launch, Ready, numbers
 from labelset.kernels._source import compiled
-from labelset.kernels._tile import LabelTypes, label_arrays, label_kind, label_types
+from labelset.kernels._tile import label_arrays
 from labelset.labels import Labels
 
-__all__ = ["value_and_gradient"]
+__all__ = ["metric_kernel"]
 
 TILE, UNROLL = 512, 4  # four entries for each thread of four warps, four times over
 STORED_TILE = 1024  # stored labels are sought tile by tile: a large one instead of several
@@ -81,83 +83,59 @@ def layout(rows: int, n: int, axis: int, stored: bool) -> Layout:
     return Layout(axis, height, width, blocks, -(-along // (steps * step)), steps, unroll)
 
 
-def value_and_gradient(
-    metric: Any, scores: Tensor, labels: Tensor | Labels, average: str, mean: bool
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The loss of the `Metric`, its gradient, how many groups are known (None: no need to ask).
-
-    The mean is taken over all groups, as if something were known of each.
-    """
-    scores = scores.contiguous()
-    asked = *scores.shape, scores.dtype, label_types(labels), average, mean
-    plan: _Plan | None = metric.plans.get(asked)
-    if plan is None:
-        plan = remembered(metric.plans, asked, _plan(metric, *asked))
-    total = _total(labels, mean, scores.device) if average == "weighted" else None
-    return plan.run(scores, labels, [t.contiguous() for t in metric.columns], total)
-
-
-class _Plan(NamedTuple):
-    """The kernels of a job: one for all of it, or one that counts and one that goes on."""
-
-    counting: Ready | None
-    rest: Ready
-    partial: tuple[int, int, int]
-    width: int
-    blocks: int
-    micro: bool
-    asks_known: bool
-
-    def run(
-        self,
-        scores: Tensor,
-        labels: Tensor | Labels,
-        columns: list[Tensor],
-        total: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The loss, its gradient, and how many groups are known."""
-        device, alone = scores.device, self.blocks == 1
-        read = (scores, *label_arrays(labels, self.width), *(*columns, scores, scores)[:2])
-        value = numbers(device) if alone else numbers(device, self.blocks)
-        gradient = torch.empty_like(scores)
-        known = torch.empty_like(value) if self.asks_known else value
-        results = value, known, value if total is None else total
-        sums = value
-        if self.counting is not None:
-            partial = numbers(device, *self.partial)
-            self.counting(*read, gradient, partial, *results)
-            sums = partial.sum(1)
-        self.rest(*read, gradient, sums, *results)
-        if self.micro:
-            return value if alone else value[0], gradient, None
-        if alone:
-            return value, gradient, known if self.asks_known else None
-        return value.sum(), gradient, known.sum() if self.asks_known else None
-
-
-def _plan(
-    metric: Any,
-    rows: int,
-    n: int,
-    dtype: torch.dtype,
-    labels: LabelTypes,
-    average: str,
-    mean: bool,
-) -> _Plan:
-    """Made once for all matrices of one shape and type."""
-    job = _Job(metric, rows, n, dtype, *label_kind(labels), average, mean)
+def metric_kernel(
+    metric: Any, scores: Tensor, labels: LabelTypes, average: str, mean: bool
+) -> Kernel:
+    """The loss of the `Metric` for matrices like `scores`."""
+    rows, n = scores.shape
+    job = _Job(metric, rows, n, scores.dtype, *label_kind(labels), average, mean)
     at = job.at
     whole = at.chunks == 1 and (at.blocks == 1 or not job.micro)
     parts = at.chunks * (at.blocks if job.micro else 1)
-    return _Plan(
+    alone = at.blocks == 1
+    return _Metric(
+        job,
         None if whole else job.ready("count"),
         job.ready("whole" if whole else "apply"),
+        numbers(scores.device) if alone else numbers(scores.device, at.blocks),
         (SUMS, parts, job.groups),
         at.width,
-        at.blocks,
-        job.micro,
         job.weight == "known",
     )
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """The kernels of a job: one for all of it, or one that counts and one that goes on."""
+
+    job: _Job
+    counting: Ready | None
+    rest: Ready
+    value: Tensor
+    """Of the shape of the values of all blocks, or of the one number that a single block gives."""
+    partial: tuple[int, int, int]
+    width: int
+    asks_known: bool
+
+    def __call__(self, scores: Tensor, labels: Tensor | Labels) -> Result:
+        scores, job = scores.contiguous(), self.job
+        columns = [t.contiguous() for t in job.metric.columns]
+        read = (scores, *label_arrays(labels, self.width), *(*columns, scores, scores)[:2])
+        gradient, value = torch.empty_like(scores), torch.empty_like(self.value)
+        known = torch.empty_like(value) if self.asks_known else value
+        total = _total(labels, job.mean, scores.device) if job.average == "weighted" else value
+        sums = value
+        if self.counting is not None:
+            partial = numbers(scores.device, *self.partial)
+            self.counting(*read, gradient, partial, value, known, total)
+            sums = partial.sum(1)
+        self.rest(*read, gradient, sums, value, known, total)
+        if value.ndim:  # a value per block, or, if there is one group, the same in all
+            value, known = (value[0], known) if job.micro else (value.sum(), known.sum())
+        if job.micro or not self.asks_known or not job.mean:
+            return value, gradient, None
+        share = job.groups / known.clamp(min=1)  # the mean is over what is known
+        return value * share, gradient, share
 
 
 @dataclass(frozen=True)

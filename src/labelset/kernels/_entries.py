@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -9,11 +10,13 @@ import torch
 from torch import Tensor
 
 from labelset.kernels._entry_blocks import block_of_entries, few_entries, mean_of_blocks
-from labelset.kernels._launch import Launch, numbers
+from labelset.kernels._gradient import Kernel, Result
+from labelset.kernels._kinds import LabelTypes, label_kind, label_types
+from labelset.kernels._launch import Launch, Ready, numbers
 from labelset.kernels._stored import block_starts
 from labelset.labels import Labels
 
-__all__ = ["Sums", "block_width", "value_and_gradient"]
+__all__ = ["Sums", "block_width", "entries"]
 
 BLOCK = 2048
 SMALL, SMALL_BLOCK = 2**16, 4096  # entries that one program goes through, and how many at a time
@@ -25,10 +28,10 @@ _mean = Launch(mean_of_blocks, {"BLOCK": 1024}, debug=True)
 
 @lru_cache(maxsize=1024)
 def _launch(
-    kernel: Any, formula: Any, kind: str, soft: bool, n: int, stride: int, block: int,
+    formula: Any, kind: str, soft: bool, n: int, stride: int, block: int,
     strides: tuple[int, ...], types: tuple[torch.dtype, ...],
 ) -> Launch:  # fmt: skip
-    """A kernel for rows of n labels, `stride` entries apart.
+    """For rows of n labels, `stride` entries apart.
 
     `strides`: 1 for numbers per label, 0 for one number.
     """
@@ -37,47 +40,63 @@ def _launch(
         "formula": formula, "KIND": kind, "COLUMNS": len(strides), "STRIDE0": first,
         "STRIDE1": second, "SOFT": soft, "EVEN": n % block == 0, "BLOCK": block,
     }  # fmt: skip
-    complains = kernel is few_entries and kind in ("hard", "soft")
-    return Launch(kernel, constants, num_warps=max(1, block // 512), debug=complains)
+    return Launch(block_of_entries, constants, num_warps=max(1, block // 512))
 
 
-def value_and_gradient(
-    formula: Any, columns: list[Tensor], scores: Tensor, labels: Tensor | Labels, mean: bool
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The mean over known entries, or the sum; its gradient; a factor that is still missing in it.
+def entries(
+    formula: Any, columns: list[Tensor], scores: Tensor, labels: LabelTypes, mean: bool
+) -> Kernel:
+    """The mean over known entries, or the sum, of matrices like `scores`.
 
     `formula` gives (value, slope) of (v, on) where labels are hard, and the values and slopes of
     both sides where they may be soft.
     """
+    n = scores.numel()
+    if columns or isinstance(labels, tuple) or n > SMALL:
+        return lambda v, y: _many(formula, columns, v, y, mean)
+    kind, soft = label_kind(labels)
+    constants = {
+        "formula": formula, "KIND": kind, "SOFT": soft, "EVEN": n % SMALL_BLOCK == 0,
+        "BLOCK": SMALL_BLOCK,
+    }  # fmt: skip
+    launch = Launch(few_entries, constants, num_warps=SMALL_BLOCK // 512, debug=kind != "bits")
+    known = 1.0 / n if mean else 1.0, float(n if mean else 0)
+    ready = Ready(launch, 1, (n, -(-n // SMALL_BLOCK), *known))
+    return _Few(ready, numbers(scores.device), soft, mean)
+
+
+@dataclass(frozen=True)
+class _Few:
+    """All in one launch: for so few entries each of them costs more than its work."""
+
+    ready: Ready
+    number: Tensor
+    soft: bool
+    mean: bool
+
+    def __call__(self, scores: Tensor, labels: Tensor) -> Result:
+        scores = scores.contiguous()
+        gradient, value = torch.empty_like(scores), torch.empty_like(self.number)
+        share = torch.empty_like(value) if self.soft else value
+        self.ready(scores, labels.contiguous(), gradient, value, share)
+        return value, gradient, share if self.mean and self.soft else None
+
+
+def _many(
+    formula: Any, columns: list[Tensor], scores: Tensor, labels: Tensor | Labels, mean: bool
+) -> Result:
+    """By as many programs as there are blocks."""
     scores = scores.contiguous()
     gradient = torch.empty_like(scores)
     entries = scores.numel()
     rows, n = scores.shape
     stored = isinstance(labels, Labels)
-    if not isinstance(labels, Labels) and not columns and entries < 2**31 - BLOCK:
+    if not stored and not columns and entries < 2**31 - BLOCK:
         rows, n = 1, entries  # entry by entry, the matrix is one long row
-        if entries <= SMALL:
-            return _small(formula, scores, labels, gradient, mean)
     sums = Sums(labels, rows, n, block_width(n, stored))
     sums.add(formula, columns, scores, n, n, gradient, 1.0 / entries if mean else 1.0)
     value, factor = sums.value(entries, mean)
     return value, gradient, factor
-
-
-def _small(
-    formula: Any, scores: Tensor, labels: Tensor, gradient: Tensor, mean: bool
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The same in one launch: for so few entries each of them costs more than its work."""
-    n = scores.numel()
-    kind, soft, target = _target(labels, SMALL_BLOCK)
-    value = numbers(scores.device)
-    share = torch.empty_like(value) if soft else value
-    types = scores.dtype, target[0].dtype
-    launch = _launch(few_entries, formula, kind, soft, n, n, SMALL_BLOCK, (), types)
-    tensors = scores, *target, scores, scores, gradient, value, share
-    blocks = -(-n // SMALL_BLOCK)
-    launch(1, tensors, (n, n, blocks, blocks, 1.0 / n if mean else 1.0, float(n if mean else 0)))
-    return value, gradient, share if mean and soft else None
 
 
 def block_width(n: int, stored: bool) -> int:
@@ -90,7 +109,8 @@ class Sums:
 
     def __init__(self, labels: Tensor | Labels, rows: int, n: int, block: int) -> None:
         self.rows, self.block, self.tiles = rows, block, -(-n // block)
-        self.kind, self.soft, self.target = _target(labels, block)
+        self.kind, self.soft = label_kind(label_types(labels))
+        self.target = _arrays(labels, block)
         device = self.target[0].device
         self.partial = numbers(device, rows * self.tiles)
         self.counted = self.soft or self.kind == "hard"
@@ -118,7 +138,7 @@ class Sums:
         strides = tuple(int(t.numel() > 1) for t in columns)
         types = scores.dtype, target.dtype, soft.dtype, first.dtype, second.dtype
         kind = self.kind, self.soft
-        launch = _launch(block_of_entries, formula, *kind, n, stride, self.block, strides, types)
+        launch = _launch(formula, *kind, n, stride, self.block, strides, types)
         launch(
             self.rows * tiles,
             (scores, target, stored, soft, first, second, gradient, self.partial, self.counts),
@@ -137,14 +157,9 @@ class Sums:
         return value, share if mean and self.soft else None
 
 
-def _target(labels: Tensor | Labels, block: int) -> tuple[str, bool, tuple[Tensor, ...]]:
-    """How the kernel reads the labels, whether they may be soft, and where they are."""
+def _arrays(labels: Tensor | Labels, block: int) -> tuple[Tensor, Tensor, Tensor]:
+    """What the kernel reads as target, stored and soft."""
     if isinstance(labels, Labels):
-        soft, starts = labels.values is not None, block_starts(labels, block)
         values = labels.indices if labels.values is None else labels.values
-        return "stored", soft, (starts, labels.indices, values)
-    labels = labels.contiguous()
-    if labels.dtype == torch.bool:
-        return "bits", False, (labels,) * 3
-    soft = labels.is_floating_point()
-    return ("soft" if soft else "hard"), soft, (labels,) * 3
+        return block_starts(labels, block), labels.indices, values
+    return (labels.contiguous(),) * 3

@@ -35,23 +35,21 @@ def block_of_entries(
         tl.store(known + place, counted)
 
 
-@triton.jit(do_not_specialize=["blocks", "tiles", "scale", "entries"])
+@triton.jit(do_not_specialize=["blocks", "scale", "entries"])
 def few_entries(
-    scores, target, stored, soft, column0, column1, gradient, out, share,
-    n, stride, blocks, tiles, scale, entries,
-    formula: tl.constexpr, KIND: tl.constexpr, COLUMNS: tl.constexpr,
-    STRIDE0: tl.constexpr, STRIDE1: tl.constexpr, SOFT: tl.constexpr, EVEN: tl.constexpr,
+    scores, target, gradient, out, share, n, blocks, scale, entries,
+    formula: tl.constexpr, KIND: tl.constexpr, SOFT: tl.constexpr, EVEN: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """All blocks of all rows by one program, with their mean: one launch for both."""
+    """All blocks of one long row by one program, with their mean: one launch for both."""
     total = tl.sum(tl.zeros([BLOCK], tl.float32), 0)
     known = total
     place = blocks * 0
     while place < blocks:
         value, counted = _block(
-            scores, target, stored, soft, column0, column1, gradient,
-            n, stride, place // tiles, place % tiles, place, 0, scale,
-            formula, KIND, COLUMNS, STRIDE0, STRIDE1, SOFT, EVEN, BLOCK,
+            scores, target, target, target, scores, scores, gradient,
+            n, n, place * 0, place, place, 0, scale,
+            formula, KIND, 0, 0, 0, SOFT, EVEN, BLOCK,
         )  # fmt: skip
         total += value
         known += counted

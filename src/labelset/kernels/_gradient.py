@@ -10,19 +10,21 @@ from torch import Tensor
 
 from labelset.kernels._choice import has_triton
 
-__all__ = ["Result", "differentiable"]
+__all__ = ["Kernel", "Result", "differentiable"]
 
 SMALL = 2**18  # entries for which a pass costs less than a look
 
 Result = tuple[Tensor, Tensor, Tensor | None]
 """Value; its gradient by the scores; what that is still to be multiplied by (None: nothing)."""
+Kernel = Callable[[Tensor, Any], Result]
+"""Of scores and labels, all of one kind."""
 
 
 def differentiable(
-    scores: Tensor, fused: Callable[[Tensor], Result], eager: Callable[[Tensor], Tensor]
+    scores: Tensor, labels: Any, kernel: Kernel, eager: Callable[[Tensor, Any], Tensor]
 ) -> Tensor:
-    """The value of `fused`, with its gradient; `eager` is the same loss, for second derivatives."""
-    value: Tensor = _Fused.apply(scores, fused, eager)  # type: ignore[no-untyped-call]
+    """The value of `kernel`, with its gradient; `eager`: the same loss, for second derivatives."""
+    value: Tensor = _Fused.apply(scores, (labels, kernel, eager))  # type: ignore[no-untyped-call]
     return value
 
 
@@ -34,23 +36,25 @@ class _Fused(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, fused: Any, eager: Any) -> Tensor:
-        value, ctx.gradient, ctx.factor = fused(scores.detach())
-        ctx.fused, ctx.eager = fused, eager
+    def forward(ctx: Any, scores: Tensor, job: tuple[Any, Kernel, Any]) -> Tensor:
+        labels, kernel, _ = job
+        value, ctx.gradient, ctx.factor = kernel(scores, labels)
+        ctx.job = job
         ctx.save_for_backward(scores)
-        return value  # type: ignore[no-any-return]
+        return value
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
         if torch.is_grad_enabled():
-            (scores,) = ctx.saved_tensors
-            value = ctx.eager(scores)
+            (scores,), (labels, _, eager) = ctx.saved_tensors, ctx.job
+            value = eager(scores, labels)
             (slope,) = torch.autograd.grad(value, scores, upstream, create_graph=True)
-            return slope, None, None
+            return slope, None
         gradient, ctx.gradient = ctx.gradient, None
         if gradient is None:
-            gradient = ctx.fused(*ctx.saved_tensors)[1]
-        return multiplied(gradient, upstream, ctx.factor), None, None
+            (scores,), (labels, kernel, _) = ctx.saved_tensors, ctx.job
+            gradient = kernel(scores, labels)[1]
+        return multiplied(gradient, upstream, ctx.factor), None
 
 
 def multiplied(gradient: Tensor, upstream: Tensor, factor: Tensor | None = None) -> Tensor:
@@ -58,11 +62,11 @@ def multiplied(gradient: Tensor, upstream: Tensor, factor: Tensor | None = None)
 
     On a GPU it is the kernel that looks at the numbers: the host does not wait for them.
     """
-    if gradient.numel() > SMALL and gradient.device.type == "cuda" and has_triton():
+    if gradient.is_cuda and gradient.numel() > SMALL and has_triton():
         from labelset.kernels._multiply import multiply_
 
         return multiply_(gradient, upstream, factor)
     times = upstream if factor is None else upstream * factor
-    if gradient.device.type == "cpu" and bool(times == 1):
+    if gradient.is_cpu and bool(times == 1):
         return gradient
     return gradient.mul_(times)

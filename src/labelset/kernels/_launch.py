@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["ALIGNED", "Launch", "Part", "Ready", "numbers", "parts", "remembered"]
+__all__ = ["ALIGNED", "Launch", "Part", "Ready", "numbers", "parts"]
 
-Plan = TypeVar("Plan")
-PLANS = 256  # that a loss remembers
 ALIGNED = 16  # bytes: what a compiled version may take for granted of the addresses it is given
 
 
@@ -102,21 +100,26 @@ class Launch:
         return None
 
 
-class Ready(NamedTuple):
+class Ready:
     """A launch with its programs and numbers: only the tensors are missing."""
 
-    launch: Launch
-    programs: int
-    numbers: tuple[Any, ...]
+    def __init__(self, launch: Launch, programs: int, numbers: tuple[Any, ...]) -> None:
+        self.launch, self.programs, self.numbers = launch, programs, numbers
+        self.rest = *numbers, *launch.values
+        self.runs: dict[int | None, Callable[..., None]] = {}
 
     def __call__(self, *tensors: Tensor | Part) -> None:
-        """Runs it on these."""
+        """Runs it on these, the first of which is a tensor."""
+        places = [t.data_ptr() for t in tensors]
+        device: int | None = tensors[0].device.index  # type: ignore[union-attr]
+        run = self.runs.get(device)
+        if run is None or reduce(or_, places) % ALIGNED or device != torch._C._cuda_getDevice():
+            return self._go_round(tensors, device)
+        return run(*places, *self.rest, stream=torch._C._cuda_getCurrentRawStream(device))
+
+    def _go_round(self, tensors: Sequence[Tensor | Part], device: int | None) -> None:
+        """The long way, and from then on, where it was compiled for this device, the short one."""
         self.launch(self.programs, tensors, self.numbers)
-
-
-def remembered(plans: dict[Any, Plan], asked: Any, plan: Plan) -> Plan:
-    """The plan, kept for whoever asks for the same again."""
-    if len(plans) >= PLANS:
-        plans.clear()
-    plans[asked] = plan
-    return plan
+        version = self.launch.versions.get(device)
+        if version is not None:
+            self.runs[device] = version[(self.programs, 1, 1)]

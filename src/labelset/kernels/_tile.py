@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -14,10 +13,7 @@ from labelset import check
 from labelset.kernels._stored import block_starts
 from labelset.labels import Labels
 
-__all__ = ["LabelTypes", "label_arrays", "label_kind", "label_types", "place", "read_tile"]
-
-LabelTypes = torch.dtype | tuple[torch.dtype, torch.dtype | None]
-"""The dtype of dense labels; those of stored labels and of their values, if these have any."""
+__all__ = ["label_arrays", "place", "read_tile"]
 
 
 @triton.jit
@@ -91,22 +87,6 @@ def stored_tile(starts, stored, soft, row, column, tile, rows, tiles, SOFT: tl.c
         k += 1
         step += 1
     return y
-
-
-def label_types(labels: Tensor | Labels) -> LabelTypes:
-    """What a kernel that reads these labels is compiled for."""
-    if isinstance(labels, Labels):
-        return labels.indices.dtype, None if labels.values is None else labels.values.dtype
-    return labels.dtype
-
-
-def label_kind(types: LabelTypes) -> tuple[str, bool]:
-    """How a kernel reads such labels, and whether they may be soft or unknown."""
-    if isinstance(types, tuple):
-        return "stored", types[1] is not None
-    if types == torch.bool:
-        return "bits", False
-    return ("soft", True) if types.is_floating_point else ("hard", False)
 
 
 def label_arrays(labels: Tensor | Labels, width: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from labelset.kernels._launch import Launch, Ready, numbers, parts, remembered
+from labelset.kernels._gradient import Kernel, Result
+from labelset.kernels._kinds import LabelTypes, label_kind
+from labelset.kernels._launch import Launch, Ready, numbers, parts
 from labelset.kernels._source import compiled
-from labelset.kernels._tile import LabelTypes, label_arrays, label_kind, label_types
+from labelset.kernels._tile import label_arrays
 from labelset.kernels._ways_back import back
 from labelset.kernels._ways_few import few_ways, handed_numbers
 from labelset.kernels._ways_finish import KEPT, finish
 from labelset.kernels._ways_sums import log_sums
 from labelset.labels import Labels
 
-__all__ = ["value_and_gradient"]
+__all__ = ["way_kernel"]
 
 THREADS, ENTRIES = 128, 16  # of each program; entries of each thread at a time
 STORED_ENTRIES = 8  # the same where stored labels are sought, which is done once for all of these
@@ -83,35 +85,37 @@ def few(rows: int, n: int, stored: bool) -> bool:
     return rows * n <= FEW and n <= WIDEST and not stored
 
 
-def value_and_gradient(
-    loss: Any, scores: Tensor, labels: Tensor | Labels, way: str, mean: bool
-) -> tuple[Tensor, Tensor]:
-    """The `Way` loss along rows, columns or both, and its gradient."""
-    scores = scores.contiguous()
-    asked = *scores.shape, scores.dtype, label_types(labels), way, mean
-    plan: _OneLaunch | _ThreeLaunches | None = loss.plans.get(asked)
-    if plan is None:
-        plan = remembered(loss.plans, asked, _plan(loss, *asked))
-    return plan.run(scores, labels)
+def way_kernel(loss: Any, scores: Tensor, labels: LabelTypes, way: str, mean: bool) -> Kernel:
+    """The `Way` loss along rows, columns or both of matrices like `scores`."""
+    rows, n = scores.shape
+    job = _Job(loss, rows, n, scores.dtype, *label_kind(labels), way, mean)
+    width = job.at(job.axis).width
+    if job.few:
+        handed = handed_numbers(job.rows, job.n, sum(job.programs), job.kinds)
+        device = scores.device
+        return _OneLaunch(job.all_at_once(), width, numbers(device, handed), numbers(device))
+    return _ThreeLaunches(job.log_sums(), job.finish(), job.back(), width, job.handed())
 
 
-class _OneLaunch(NamedTuple):
-    """The kernel of a small job, the width of its tiles, how many numbers its parts hand on."""
+@dataclass(frozen=True)
+class _OneLaunch:
+    """The kernel of a small job, the width of its tiles, the shapes of what it writes."""
 
     ready: Ready
     width: int
-    handed: int
+    handed: Tensor
+    number: Tensor
 
-    def run(self, scores: Tensor, labels: Tensor | Labels) -> tuple[Tensor, Tensor]:
-        """The loss and its gradient."""
-        device = scores.device
-        gradient, result = torch.empty_like(scores), numbers(device)
-        handed = numbers(device, self.handed)
+    def __call__(self, scores: Tensor, labels: Tensor | Labels) -> Result:
+        scores = scores.contiguous()
+        gradient, result = torch.empty_like(scores), torch.empty_like(self.number)
+        handed = torch.empty_like(self.handed)
         self.ready(scores, *label_arrays(labels, self.width), handed, gradient, result)
-        return result, gradient
+        return result, gradient, None
 
 
-class _ThreeLaunches(NamedTuple):
+@dataclass(frozen=True)
+class _ThreeLaunches:
     """The kernels of a larger one, and how many numbers they hand to one another."""
 
     log_sums: Ready
@@ -120,9 +124,8 @@ class _ThreeLaunches(NamedTuple):
     width: int
     handed: tuple[int, ...]
 
-    def run(self, scores: Tensor, labels: Tensor | Labels) -> tuple[Tensor, Tensor]:
-        """The loss and its gradient."""
-        device = scores.device
+    def __call__(self, scores: Tensor, labels: Tensor | Labels) -> Result:
+        scores, device = scores.contiguous(), scores.device
         read = scores, *label_arrays(labels, self.width)
         state, result = numbers(device, 3).zero_(), numbers(device)
         gradient = torch.empty_like(scores)
@@ -130,19 +133,7 @@ class _ThreeLaunches(NamedTuple):
         self.log_sums(*read, row_parts, column_parts, state)
         self.finish(state, row_parts, column_parts, row_kept, column_kept, values)
         self.back(*read, row_kept, column_kept, values, state, gradient, result)
-        return result, gradient
-
-
-def _plan(
-    loss: Any, rows: int, n: int, dtype: torch.dtype, labels: LabelTypes, way: str, mean: bool
-) -> _OneLaunch | _ThreeLaunches:
-    """Made once for all matrices of one shape and type."""
-    job = _Job(loss, rows, n, dtype, *label_kind(labels), way, mean)
-    width = job.at(job.axis).width
-    if job.few:
-        handed = handed_numbers(rows, n, sum(job.programs), job.kinds)
-        return _OneLaunch(job.all_at_once(), width, handed)
-    return _ThreeLaunches(job.log_sums(), job.finish(), job.back(), width, job.handed())
+        return result, gradient, None
 
 
 @dataclass(frozen=True)

@@ -8,33 +8,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labelset.kernels._gradient import Result, differentiable
+from labelset.kernels._gradient import Kernel, Result
+from labelset.labels import Labels
 
-__all__ = ["compiled", "value_and_gradient"]
-
-Eager = Callable[[Tensor, Any], Tensor]
+__all__ = ["compiled"]
 
 
-def value_and_gradient(eager: Eager) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """A compiled function of scores and dense labels that returns the gradient and the value."""
+def compiled(eager: Callable[[Tensor, Any], Tensor]) -> Kernel:
+    """The loss of that formula, for scores and labels of every kind."""
 
     def both(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         found: tuple[Tensor, Tensor] = torch.func.grad_and_value(eager)(scores, labels)
         return found
 
-    return torch.compile(both)
+    both = torch.compile(both)
 
-
-def compiled(
-    both: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
-    scores: Tensor,
-    labels: Tensor,
-    eager: Eager,
-) -> Tensor:
-    """The value of a loss, its gradient computed along with it."""
-
-    def fused(v: Tensor) -> Result:
-        gradient, value = both(v, labels)
+    def kernel(scores: Tensor, labels: Tensor | Labels) -> Result:
+        dense = labels.dense(scores.dtype) if isinstance(labels, Labels) else labels
+        gradient, value = both(scores.detach(), dense)
         return value, gradient, None
 
-    return differentiable(scores, fused, lambda v: eager(v, labels))
+    return kernel

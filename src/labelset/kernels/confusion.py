@@ -12,7 +12,8 @@ from torch import Tensor
 
 from labelset.kernels import _native
 from labelset.kernels._formula import Formula
-from labelset.kernels._gradient import Result, differentiable
+from labelset.kernels._gradient import Kernel, Result
+from labelset.kernels._kinds import label_types
 from labelset.kernels._lower import lowered
 from labelset.kernels._native_confusion import soft_ratios
 from labelset.kernels._native_ratio import Ratio, ratio
@@ -38,8 +39,6 @@ class Metric:
     """Whether the slope of `no` is minus that of `yes`."""
     columns: list[Tensor]
     texts: dict[bool, tuple[str, str, str]] = field(default_factory=dict)
-    plans: dict[Any, Any] = field(default_factory=dict)
-    """What is launched on a GPU, by shape and types."""
 
     @property
     def counts_last(self) -> bool:
@@ -85,17 +84,14 @@ def traced_metric(
 
 
 def confusion(
-    metric: Metric,
-    impl: str,
-    scores: Tensor,
-    labels: Tensor | Labels,
-    average: str,
-    mean: bool,
-    eager: Callable[[Tensor], Tensor],
-) -> Tensor:
-    """The mean over groups of which something is known, or the sum."""
-    kernel = _by_triton if impl == "triton" else _by_native
-    return differentiable(scores, lambda v: kernel(metric, v, labels, average, mean), eager)
+    metric: Metric, impl: str, scores: Tensor, labels: Tensor | Labels, average: str, mean: bool
+) -> Kernel:
+    """The mean over groups of which something is known, or the sum, for all such matrices."""
+    if impl == "native":
+        return lambda v, y: _by_native(metric, v, y, average, mean)
+    from labelset.kernels._confusion_launch import metric_kernel
+
+    return metric_kernel(metric, scores, label_types(labels), average, mean)
 
 
 def _by_native(
@@ -106,16 +102,3 @@ def _by_native(
     value, gradient, share = soft_ratios(*given, *how)
     rest = None if share == 1 else torch.tensor(share, dtype=torch.float32)
     return torch.tensor(value, dtype=torch.float32), gradient, rest
-
-
-def _by_triton(
-    metric: Metric, v: Tensor, labels: Tensor | Labels, average: str, mean: bool
-) -> Result:
-    from labelset.kernels._confusion_launch import value_and_gradient
-
-    value, gradient, known = value_and_gradient(metric, v, labels, average, mean)
-    if known is None or not mean:
-        return value, gradient, None
-    groups = v.shape[0 if average == "samples" else 1]
-    share = groups / known.clamp(min=1)  # the mean is over what is known
-    return value * share, gradient, share

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from labelset.kernels import _pairs_blocks
-from labelset.kernels._gradient import Result, differentiable
+from labelset.kernels._gradient import Kernel, Result
 from labelset.kernels._pairs_odds import Odds, finite
 from labelset.labels import Labels
 
@@ -16,20 +14,13 @@ __all__ = ["Odds", "few", "finite", "pairs"]
 FEW = 2**17  # pairs; with fewer, calls of torch cost more than what they compute
 
 
-def pairs(
-    odds: Odds,
-    impl: str,
-    scores: Tensor,
-    labels: Tensor | Labels,
-    mean: bool,
-    eager: Callable[[Tensor], Tensor],
-) -> Tensor:
+def pairs(odds: Odds, impl: str, mean: bool) -> Kernel:
     """The mean over rows with two known labels, or the sum, of
 
     2 / (T (T - 1)) sum over t on, t' off of softplus(u_t' - u_t), T labels of the row being known.
     """
 
-    def fused(v: Tensor) -> Result:
+    def kernel(v: Tensor, labels: Tensor | Labels) -> Result:
         if impl == "triton":
             from labelset.kernels import _pairs_device
 
@@ -38,7 +29,7 @@ def pairs(
             found = _pairs_blocks.value_and_gradient(odds.by_native, v, labels, mean)
         return *found, None
 
-    return differentiable(scores, fused, eager)
+    return kernel
 
 
 def few(labels: Tensor | Labels) -> bool:

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from labelset.kernels import _native
 from labelset.kernels._formula import Formula
-from labelset.kernels._gradient import Result, differentiable
+from labelset.kernels._gradient import Kernel, Result
+from labelset.kernels._kinds import label_kind, label_types
 from labelset.kernels._lower import lowered
 from labelset.kernels._source import compiled, source
 from labelset.kernels._trace import trace
@@ -65,17 +66,15 @@ def traced_pair(pos: Side, neg: Side, width: int, device: Any) -> Pair | None:
     return Pair(hard, soft, columns)
 
 
-def separable(
-    pair: Pair,
-    impl: str,
-    scores: Tensor,
-    labels: Tensor | Labels,
-    mean: bool,
-    eager: Callable[[Tensor], Tensor],
-) -> Tensor:
-    """The mean over known entries, or the sum, of a separable loss."""
-    kernel = _by_triton if impl == "triton" else _by_native
-    return differentiable(scores, lambda v: kernel(pair, v, labels, mean), eager)
+def separable(pair: Pair, impl: str, scores: Tensor, labels: Tensor | Labels, mean: bool) -> Kernel:
+    """The mean over known entries, or the sum, of a separable loss, for all such matrices."""
+    if impl == "native":
+        return lambda v, y: _by_native(pair, v, y, mean)
+    from labelset.kernels._entries import entries
+
+    types = label_types(labels)
+    function = pair.function(label_kind(types)[1], scores.element_size() == 2)
+    return entries(function, pair.columns, scores, types, mean)
 
 
 def _by_native(pair: Pair, v: Tensor, labels: Any, mean: bool) -> Result:
@@ -86,12 +85,3 @@ def _by_native(pair: Pair, v: Tensor, labels: Any, mean: bool) -> Result:
         return value, gradient, None
     share = entries / known.clamp(min=1)  # the mean is over what is known
     return value * share, gradient, share
-
-
-def _by_triton(pair: Pair, v: Tensor, labels: Any, mean: bool) -> Result:
-    from labelset.kernels._entries import value_and_gradient
-
-    values = labels.values if isinstance(labels, Labels) else labels
-    soft = values is not None and values.is_floating_point()
-    function = pair.function(soft, v.element_size() == 2)
-    return value_and_gradient(function, pair.columns, v, labels, mean)

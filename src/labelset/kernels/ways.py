@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +12,8 @@ from torch import Tensor
 
 from labelset.kernels._evaluate import evaluate
 from labelset.kernels._formula import Formula
-from labelset.kernels._gradient import Result, differentiable
+from labelset.kernels._gradient import Kernel, Result
+from labelset.kernels._kinds import label_types
 from labelset.kernels._lower import lowered
 from labelset.kernels._native_ways import LogSums, log_sums, log_sums_gradient
 from labelset.kernels._source import source
@@ -32,8 +32,6 @@ class Way:
     """The loss and its three slopes."""
     needs_on: bool
     reads_mean: bool
-    plans: dict[Any, Any] = field(default_factory=dict)
-    """What is launched on a GPU, by shape and types."""
 
     @cached_property
     def text(self) -> str:
@@ -53,19 +51,14 @@ def traced_way(
 
 
 def ways(
-    loss: Way,
-    impl: str,
-    scores: Tensor,
-    labels: Tensor | Labels,
-    way: str,
-    mean: bool,
-    eager: Callable[[Tensor], Tensor],
-) -> Tensor | None:
-    """The loss along rows (`sample`), columns (`class`) or `both`; None without a kernel."""
-    if way == "joint":
-        return None
-    kernel = _by_triton if impl == "triton" else _by_native
-    return differentiable(scores, lambda v: kernel(loss, v, labels, way, mean), eager)
+    loss: Way, impl: str, scores: Tensor, labels: Tensor | Labels, way: str, mean: bool
+) -> Kernel:
+    """The loss along rows (`sample`), columns (`class`) or `both` of all such matrices."""
+    if impl == "native":
+        return lambda v, y: _by_native(loss, v, y, way, mean)
+    from labelset.kernels._ways_launch import way_kernel
+
+    return way_kernel(loss, scores, label_types(labels), way, mean)
 
 
 def _by_native(loss: Way, v: Tensor, labels: Tensor | Labels, way: str, mean: bool) -> Result:
@@ -89,10 +82,3 @@ def _lines(loss: Way, lines: LogSums, mean: bool) -> tuple[float, LogSums]:
     by_on, by_off, by_mean = (np.where(np.isnan(d), 0.0, d) for d in slopes)
     by = [torch.from_numpy(d) for d in (by_on, by_off, by_mean / heavy)]
     return float(each.sum()), LogSums(by[0], by[1], by[2], lines.weight, lines.known)
-
-
-def _by_triton(loss: Way, v: Tensor, labels: Tensor | Labels, way: str, mean: bool) -> Result:
-    from labelset.kernels._ways_launch import value_and_gradient
-
-    value, gradient = value_and_gradient(loss, v, labels, way, mean)
-    return value, gradient, None

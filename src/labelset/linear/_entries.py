@@ -108,10 +108,10 @@ class _Stored(Entries):
 
 
 def _by_triton(pair: Pair, v: Tensor, y: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
-    from labelset.kernels._entries import value_and_gradient
+    from labelset.kernels._entries import entries
 
     function = pair.function(y.is_floating_point(), v.element_size() == 2)
-    value, slope, _ = value_and_gradient(function, _slices(pair, first, last), v, y, False)
+    value, slope, _ = entries(function, _slices(pair, first, last), v, y.dtype, False)(v, y)
     return value, slope
 
 

@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from labelset import check
 from labelset.catalog import hyper
 from labelset.kernels._choice import IMPLEMENTATIONS, choose
-from labelset.kernels.compiled import compiled, value_and_gradient
+from labelset.kernels._gradient import Kernel, differentiable
+from labelset.kernels._kinds import call_kind, remembered
+from labelset.kernels.compiled import compiled
 from labelset.labels import Labels
 from labelset.losses._target import Target, dense_target, kernel_target
 
@@ -54,6 +56,8 @@ class Loss(ABC):
     """Other losses this one equals: name -> the hyperparameters that make it so."""
     limits_one_on: ClassVar[frozenset[str]] = frozenset()
     """Those of `limits` that hold where each row has exactly one label on."""
+    looks_at_labels: ClassVar[bool] = False
+    """Whether the values of the labels, not only their kind, decide which kernel is used."""
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
     """Hyperparameters with which the laws, the docs and the benchmark try the loss."""
 
@@ -62,36 +66,48 @@ class Loss(ABC):
         check.one_of("impl", self.impl, IMPLEMENTATIONS)
 
     def __call__(self, logits: Tensor, labels: Any) -> Tensor:
-        fast = self.fused(logits, labels) if self.impl != "eager" else None
-        return self.eager(logits, labels) if fast is None else fast
+        if self.impl == "eager":
+            return self.eager(logits, labels)
+        kind = call_kind(logits, labels)
+        if kind is not None and kind in self._kernels:  # its like passed every check before
+            kernel = self._kernels[kind]
+        else:
+            kernel, labels = self._fitting(logits, labels)
+            if kind is not None and not self.looks_at_labels:
+                remembered(self._kernels, kind, kernel)
+        if kernel is None:
+            return self.eager(logits, labels)
+        return differentiable(logits, labels, kernel, self.eager)
 
-    def fused(self, logits: Tensor, labels: Any) -> Tensor | None:
-        """The same number by a faster implementation; None where the eager formula is used."""
+    def _fitting(self, logits: Tensor, labels: Any) -> tuple[Kernel | None, Any]:
+        """What computes the loss faster than the eager formula, and the labels as it reads them."""
         impl = choose(self.impl, check.scores(logits))
         if impl == "eager" or self.reduction == "none" or not logits.numel():
-            return None
+            return None, labels
         target = kernel_target(logits, labels)
-        if impl == "compiled":
-            dense = target.dense(logits.dtype) if isinstance(target, Labels) else target
-            return compiled(self._compiled, logits, dense, self.eager)
-        found = self.by_kernel(impl, logits, target)
-        if found is None and self.impl not in ("auto", "compiled"):
+        found = self._compiled if impl == "compiled" else self.kernel(impl, logits, target)
+        if found is None and self.impl != "auto":
             raise RuntimeError(
                 f'{type(self).__name__} as it is built here has no kernel; use impl="auto"'
             )
-        return found
+        return found, target
 
-    def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
-        """The loss by the kernels of `triton` or `native`; None where it has none."""
+    def kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Kernel | None:
+        """By `triton` or `native`, for scores and labels of this kind; None where it has none."""
         return None
+
+    @cached_property
+    def _kernels(self) -> dict[Any, Kernel | None]:
+        """Kind of call -> its kernel; None: the eager formula."""
+        return {}
 
     def _inherits(self, base: type, *methods: str) -> bool:
         """Whether these methods are those of `base`, on which its kernels stand."""
         return all(getattr(type(self), name) is getattr(base, name) for name in methods)
 
     @cached_property
-    def _compiled(self) -> Any:
-        return value_and_gradient(self.eager)
+    def _compiled(self) -> Kernel:
+        return compiled(self.eager)
 
     def eager(self, logits: Tensor, labels: Any) -> Tensor:
         """The formula as it is written, differentiated by autograd: the truth for the others."""
@@ -237,6 +253,10 @@ class Loss(ABC):
 
     def __hash__(self) -> int:
         return hash(type(self))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied and pickled: not what was traced and compiled on the way."""
+        return self._values()
 
 
 def reduce(values: Tensor, weights: Tensor | None, reduction: str) -> Tensor:

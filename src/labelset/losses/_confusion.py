@@ -12,6 +12,7 @@ from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
+from labelset.kernels._gradient import Kernel
 from labelset.kernels._trace import NotTraceable
 from labelset.kernels.confusion import Metric, confusion, traced_metric
 from labelset.labels import Labels
@@ -84,18 +85,14 @@ class ConfusionLoss(Loss):
         top, bottom = self.ratio(Counts(tp, fp, fn, tn))
         return 1 - top / (bottom + TINY)
 
-    def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
+    def kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Kernel | None:
         metric = None
         if self._inherits(ConfusionLoss, "terms", "groups", "loss"):
             metric = self._metric(scores.shape[1], scores.device)
         if metric is None:
             return None
         mean = self.reduction == "mean"
-
-        def eager(v: Tensor) -> Tensor:
-            return self.eager(v, labels)
-
-        return confusion(metric, impl, scores, labels, self.average, mean, eager)
+        return confusion(metric, impl, scores, labels, self.average, mean)
 
     def _metric(self, n: int, device: Any) -> Metric | None:
         """Decision and ratio as formulas, traced once for each number of labels."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from labelset import check
+from labelset.kernels._gradient import Kernel
 from labelset.kernels._trace import NotTraceable
 from labelset.kernels.separable import Pair, separable, traced_pair
 from labelset.labels import Labels
@@ -54,14 +55,13 @@ class Separable(Loss):
             return [self._sparse_terms(v, labels)]
         return super().groups(v, labels)
 
-    def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
+    def kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Kernel | None:
         pair = None
         if self._inherits(Separable, "terms", "groups", "_sparse_terms"):
             pair = self._pair(scores.shape[1], scores.device)
         if pair is None:
             return None
-        mean = self.reduction == "mean"
-        return separable(pair, impl, scores, labels, mean, lambda v: self.eager(v, labels))
+        return separable(pair, impl, scores, labels, self.reduction == "mean")
 
     def _pair(self, n: int, device: Any) -> Pair | None:
         """Both sides as a formula, traced once for each number of labels."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
+from labelset.kernels._gradient import Kernel
 from labelset.kernels._trace import NotTraceable
 from labelset.kernels.ways import Way, traced_way, ways
 from labelset.labels import Labels
@@ -77,15 +78,11 @@ class WayLoss(Loss):
     def terms(self, logits: Tensor, labels: Target) -> Terms:
         return self._along(self.way, logits, labels)
 
-    def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
-        if not self._inherits(WayLoss, "terms", "groups", "rows") or self._traced is None:
+    def kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Kernel | None:
+        mine = self._inherits(WayLoss, "terms", "groups", "rows")
+        if not mine or self._traced is None or self.way == "joint":
             return None
-        mean = self.reduction == "mean"
-
-        def eager(v: Tensor) -> Tensor:
-            return self.eager(v, labels)
-
-        return ways(self._traced, impl, scores, labels, self.way, mean, eager)
+        return ways(self._traced, impl, scores, labels, self.way, self.reduction == "mean")
 
     @cached_property
     def _traced(self) -> Way | None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from labelset.catalog import hyper
+from labelset.kernels._gradient import Kernel
 from labelset.kernels.pairs import Odds, few, finite, pairs
 from labelset.labels import Labels
 from labelset.losses._base import Loss, Terms, as_loss
@@ -41,6 +42,7 @@ class LPR(Loss):
 
     of: Any = hyper("bce", "loss with a link, or its name, whose probabilities are regularised")
 
+    looks_at_labels = True
     examples = ({}, {"of": "spa"}, {"of": "focal"}, {"of": "wan"})
 
     def __post_init__(self) -> None:
@@ -62,12 +64,11 @@ class LPR(Loss):
         defined = count > 1.5
         return 2 * sums / torch.where(defined, count * (count - 1), 1.0), defined
 
-    def by_kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Tensor | None:
+    def kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Kernel | None:
         cheap = self.impl == "auto" and impl == "native" and few(labels)
         if cheap or learnt(self.of):
             return None
-        mean = self.reduction == "mean"
-        return pairs(self._odds, impl, scores, labels, mean, lambda v: self.eager(v, labels))
+        return pairs(self._odds, impl, self.reduction == "mean")
 
     @cached_property
     def _odds(self) -> Odds:
