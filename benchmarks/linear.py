@@ -4,8 +4,10 @@ python benchmarks/linear.py [--device cuda] [--labels 2812281] [--rows 512] [--f
     [--dtype bfloat16] [--out benchmarks/linear_cuda.csv]
 
 Forward + backward, queued back to back between two events on a GPU (wall clock on a CPU), the
-median of five; peak memory is all that is allocated, weights and gradients included. The floor is
-the three matrix products alone, in blocks of the same size, in the same run.
+median of five times three calls: without a pause, so that the GPU stays at the limit of its power
+(`ms`), and each three of them after a second of rest (`rested_ms`). Peak memory is all that is
+allocated, weights and gradients included. The floor is the three matrix products alone, in blocks
+of the same size, in the same run.
 """
 
 from __future__ import annotations
@@ -32,16 +34,20 @@ COLUMNS = (
     "dtype",
     "device",
     "ms",
+    "rested_ms",
     "peak_gib",
     "note",
 )
 
 
-def timed(call: Callable[[], None], device: str, repeats: int = 3) -> float:
-    """Milliseconds of one call."""
+def timed(call: Callable[[], None], device: str, rest: float = 0.0, repeats: int = 3) -> float:
+    """Milliseconds of one call, of so many on end after so many seconds of rest."""
     call()
     samples = []
     for _ in range(5):
+        if rest:
+            torch.cuda.synchronize()
+            time.sleep(rest)
         if device == "cpu":
             start = time.perf_counter()
             call()
@@ -88,7 +94,7 @@ def main() -> None:
     rows: list[dict[str, object]] = []
 
     def measure(what: str, loss: str, call: Callable[[], None]) -> None:
-        note, ms, peak = "", float("nan"), float("nan")
+        note, ms, rested, peak = "", float("nan"), float("nan"), float("nan")
         x.grad = weight.grad = None
         try:
             if o.device != "cpu":
@@ -96,12 +102,15 @@ def main() -> None:
                 torch.cuda.reset_peak_memory_stats()
             ms = timed(call, o.device)
             if o.device != "cpu":
+                rested = timed(call, o.device, rest=1.0)
                 peak = torch.cuda.max_memory_allocated() / 2**30
         except torch.OutOfMemoryError:
             note = "out of memory"
         shape = (o.rows, o.features, o.labels, o.dtype, o.device)
-        rows.append(dict(zip(COLUMNS, (what, loss, *shape, ms, peak, note), strict=True)))
-        print(f"{what:24} {loss:6} {ms:9.2f} ms {peak:7.2f} GiB {note}", flush=True)
+        rows.append(dict(zip(COLUMNS, (what, loss, *shape, ms, rested, peak, note), strict=True)))
+        print(
+            f"{what:24} {loss:6} {ms:9.2f} ms {rested:9.2f} ms {peak:7.2f} GiB {note}", flush=True
+        )
 
     with torch.no_grad():
         measure("three matrix products", "", lambda: products(x.detach(), weight.detach()))

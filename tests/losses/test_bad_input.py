@@ -37,6 +37,22 @@ def test_the_reason_is_given(name, message):
         losses.build(name)(*BAD[message])
 
 
+@pytest.mark.parametrize("name", ["bce", "two-way", "sigmoid-f1", "lpr", "spa+lpr"])
+def test_it_is_given_after_good_calls_too(name):
+    loss = losses.build(name)
+    for message, given in BAD.items():
+        loss(V, Y), loss(V, Y.long()), loss(V, Y.bool()), loss(V, Labels.from_dense(Y))
+        with pytest.raises((ValueError, TypeError), match=message):
+            loss(*given)
+
+
+def test_a_loss_remembers_a_bounded_number_of_kinds_of_calls():
+    loss = losses.build("bce")
+    for rows in range(1, 300):
+        loss(torch.zeros(rows, 1), torch.zeros(rows, 1))
+    assert 0 < len(loss._kernels) <= 256
+
+
 def test_links_check_their_scores():
     for scores, message in ((V.long(), "floating point"), (V.numpy(), "torch.Tensor")):
         with pytest.raises(TypeError, match=message):
