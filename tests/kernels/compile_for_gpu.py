@@ -68,6 +68,7 @@ def confusion():
                 decide=decide, slopes=slopes, ratio=ratio, KIND=kind, SOFT=soft, EVEN=i == 0,
                 COLUMNS=0, STRIDE0=0, STRIDE1=0, AXIS=int(average == "samples"),
                 MICRO=average == "micro", WEIGHT="known" if soft else "on" if i == 2 else "one",
+                DIVIDE="here" if soft else "total" if i == 2 else "no",
                 OPPOSITE=True, PHASE=phase, HEIGHT=4, WIDTH=128, UNROLL=2,
             )  # fmt: skip
 

@@ -14,7 +14,7 @@ from labelset.kernels._gradient import Kernel, Result
 from labelset.kernels._kinds import LabelTypes, label_kind
 from labelset.kernels._launch import Launch, Ready, numbers
 from labelset.kernels._source import compiled
-from labelset.kernels._tile import label_arrays
+from labelset.kernels._tile import ASSERTING, label_arrays
 from labelset.labels import Labels
 
 __all__ = ["metric_kernel"]
@@ -33,7 +33,7 @@ FEW_TILE, FEW_UNROLL = 4096, 2  # eight entries for each thread of sixteen warps
 # the constants of the kernel, in their order
 CONSTANTS = (
     *("decide", "slopes", "ratio", "KIND", "SOFT", "EVEN", "COLUMNS", "STRIDE0", "STRIDE1"),
-    *("AXIS", "MICRO", "WEIGHT", "OPPOSITE", "PHASE", "HEIGHT", "WIDTH", "UNROLL"),
+    *("AXIS", "MICRO", "WEIGHT", "DIVIDE", "OPPOSITE", "PHASE", "HEIGHT", "WIDTH", "UNROLL"),
 )
 
 
@@ -92,15 +92,14 @@ def metric_kernel(
     at = job.at
     whole = at.chunks == 1 and (at.blocks == 1 or not job.micro)
     parts = at.chunks * (at.blocks if job.micro else 1)
-    alone = at.blocks == 1
     return _Metric(
         job,
         None if whole else job.ready("count"),
         job.ready("whole" if whole else "apply"),
-        numbers(scores.device) if alone else numbers(scores.device, at.blocks),
+        numbers(scores.device, at.blocks) if at.blocks > 1 else numbers(scores.device),
         (SUMS, parts, job.groups),
         at.width,
-        job.weight == "known",
+        mean and job.weight == "known" and job.divide == "no" and not job.micro,
     )
 
 
@@ -123,7 +122,7 @@ class _Metric:
         read = (scores, *label_arrays(labels, self.width), *(*columns, scores, scores)[:2])
         gradient, value = torch.empty_like(scores), torch.empty_like(self.value)
         known = torch.empty_like(value) if self.asks_known else value
-        total = _total(labels, job.mean, scores.device) if job.average == "weighted" else value
+        total = _total(labels, scores.device) if job.divide == "total" else value
         sums = value
         if self.counting is not None:
             partial = numbers(scores.device, *self.partial)
@@ -132,7 +131,7 @@ class _Metric:
         self.rest(*read, gradient, sums, value, known, total)
         if value.ndim:  # a value per block, or, if there is one group, the same in all
             value, known = (value[0], known) if job.micro else (value.sum(), known.sum())
-        if job.micro or not self.asks_known or not job.mean:
+        if not self.asks_known:
             return value, gradient, None
         share = job.groups / known.clamp(min=1)  # the mean is over what is known
         return value * share, gradient, share
@@ -157,13 +156,15 @@ class _Job:
         labels = self.kind, self.soft, at.even(self.rows, self.n)
         strides = [int(t.numel() > 1) for t in self.metric.columns]
         columns = len(strides), *(*strides, 0, 0)[:2]
-        rest = at.axis, self.micro, self.weight, self.metric.opposite, phase
+        rest = at.axis, self.micro, self.weight, self.divide, self.metric.opposite, phase
         functions = [compiled(text) for text in self.metric.text(self.dtype.itemsize == 2)]
         constants = *functions, *labels, *columns, *rest, *at.tile
         crowded = at.blocks * at.chunks > 1 and not torch.version.hip
-        options = {"maxnreg": REGISTERS} if crowded else {}
+        options: dict[str, Any] = {"maxnreg": REGISTERS} if crowded else {}
+        if self.kind in ("soft", "hard"):
+            options |= ASSERTING
         named = dict(zip(CONSTANTS, constants, strict=True))
-        scale = 1.0 / self.groups if self.mean and self.weight != "on" else 1.0
+        scale = 1.0 / self.groups if self.mean and self.divide == "no" else 1.0
         tiles = -(-self.n // at.width)
         return Ready(
             Launch(confusion_tiles, named, num_warps=at.warps, **options),
@@ -186,14 +187,21 @@ class _Job:
         return "on" if self.average == "weighted" else ("known" if self.soft else "one")
 
     @property
+    def divide(self) -> str:
+        """Where the loss is divided by what all groups weigh."""
+        if not self.mean or self.weight == "one":
+            return "no"
+        if self.at.blocks * self.at.chunks == 1:
+            return "here"
+        return "total" if self.weight == "on" else "no"
+
+    @property
     def groups(self) -> int:
         return 1 if self.micro else (self.rows if self.average == "samples" else self.n)
 
 
-def _total(labels: Tensor | Labels, mean: bool, device: torch.device) -> Tensor:
-    """How much is on in all, by which a mean is divided; 1 for a sum."""
-    if not mean:
-        return torch.ones((), dtype=torch.float32, device=device)
+def _total(labels: Tensor | Labels, device: torch.device) -> Tensor:
+    """How much is on in all."""
     if isinstance(labels, Labels):
         if labels.values is None:
             return numbers(device).fill_(labels.indices.numel())

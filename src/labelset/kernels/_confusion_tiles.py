@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from labelset.kernels._tile import place, read_tile
+from labelset.kernels._tile import checked, place, read_tile
 
 __all__ = ["SUMS", "confusion_tiles"]
 
@@ -22,13 +22,16 @@ def confusion_tiles(
     decide: tl.constexpr, slopes: tl.constexpr, ratio: tl.constexpr,
     KIND: tl.constexpr, SOFT: tl.constexpr, EVEN: tl.constexpr, COLUMNS: tl.constexpr,
     STRIDE0: tl.constexpr, STRIDE1: tl.constexpr, AXIS: tl.constexpr, MICRO: tl.constexpr,
-    WEIGHT: tl.constexpr, OPPOSITE: tl.constexpr, PHASE: tl.constexpr,
+    WEIGHT: tl.constexpr, DIVIDE: tl.constexpr, OPPOSITE: tl.constexpr, PHASE: tl.constexpr,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """One of so many blocks of groups: columns (AXIS 0) or rows (AXIS 1), some steps along them.
 
     PHASE `whole` does all in one program for each block. Where several programs share a group,
-    `count` writes their sums, and `apply` goes on once these are added up.
+    `count` writes their sums, and `apply` goes on once these are added up. The loss is divided by
+    what all groups weigh: by one program that has them all (DIVIDE `here`), by a given number
+    (`total`), or, where only the known ones count and their number goes to `known`, later (`no`);
+    where nobody asks for that number, it has the address of the value, which is written last.
     """
     block, chunk = tl.program_id(0) % blocks, tl.program_id(0) // blocks
     start = chunk * steps * (HEIGHT if AXIS == 0 else WIDTH)
@@ -55,21 +58,24 @@ def confusion_tiles(
             fn = _kept(partial, 2, block, groups, AXIS, MICRO, HEIGHT, WIDTH)
             tn = _kept(partial, 3, block, groups, AXIS, MICRO, HEIGHT, WIDTH)
             weight = _kept(partial, 4, block, groups, AXIS, MICRO, HEIGHT, WIDTH)
-        if WEIGHT == "on":
-            all_on = tl.load(total).to(tl.float32)
-            scale = scale / tl.where(all_on > 0, all_on, 1.0)
-        elif WEIGHT == "known":
+        if WEIGHT == "known":
             weight = tl.where(weight == 0, 0.0, 1.0)
-        else:
+        elif WEIGHT == "one":
             weight = tp * 0.0 + 1.0
         if not MICRO:
             group = _group(block, AXIS, HEIGHT, WIDTH)
             weight = tl.where(group < groups, weight, 0.0)
+        if DIVIDE == "here":
+            weighs = tl.sum(weight, 0)
+            scale = scale / tl.where(weighs > 0, weighs, 1.0)
+        elif DIVIDE == "total":
+            weighs = tl.load(total).to(tl.float32)
+            scale = scale / tl.where(weighs > 0, weighs, 1.0)
         loss, by_tp, by_fp, by_fn, by_tn = ratio(tp, fp, fn, tn)
         if chunk == 0:
-            tl.store(value + block, tl.sum(tl.where(weight == 0, 0.0, loss * weight), 0) * scale)
-            if WEIGHT == "known":
+            if WEIGHT == "known" and DIVIDE == "no":
                 tl.store(known + block, tl.sum(weight, 0))
+            tl.store(value + block, tl.sum(tl.where(weight == 0, 0.0, loss * weight), 0) * scale)
         weight *= scale
         _gradient(
             scores, target, stored, soft, column0, column1, gradient, rows, n, tiles, block,
@@ -96,6 +102,7 @@ def _counted(
             v, on, off, _at, _inside = read_tile(
                 scores, target, stored, soft, row, column, tile, rows, n, tiles, KIND, SOFT, EVEN
             )
+            checked(on, KIND)
             yes, no = _of(decide, v, column0, column1, column, n, COLUMNS, STRIDE0, STRIDE1)
             tp += yes * on
             fp += yes * off

@@ -14,6 +14,7 @@ from labelset.kernels._gradient import Kernel, Result
 from labelset.kernels._kinds import LabelTypes, label_kind, label_types
 from labelset.kernels._launch import Launch, Ready, numbers
 from labelset.kernels._stored import block_starts
+from labelset.kernels._tile import ASSERTING
 from labelset.labels import Labels
 
 __all__ = ["Sums", "block_width", "entries"]
@@ -23,7 +24,7 @@ SMALL, SMALL_BLOCK = 2**16, 4096  # entries that one program goes through, and h
 FEW = 2**14  # sums of blocks that one program adds up
 STORED_BLOCK = 1024  # most such blocks hold no label at all, and are spared one side
 
-_mean = Launch(mean_of_blocks, {"BLOCK": 1024}, debug=True)
+_mean = Launch(mean_of_blocks, {"BLOCK": 1024}, **ASSERTING)
 
 
 @lru_cache(maxsize=1024)
@@ -59,10 +60,11 @@ def entries(
         "formula": formula, "KIND": kind, "SOFT": soft, "EVEN": n % SMALL_BLOCK == 0,
         "BLOCK": SMALL_BLOCK,
     }  # fmt: skip
-    launch = Launch(few_entries, constants, num_warps=SMALL_BLOCK // 512, debug=kind != "bits")
-    known = 1.0 / n if mean else 1.0, float(n if mean else 0)
-    ready = Ready(launch, 1, (n, -(-n // SMALL_BLOCK), *known))
-    return _Few(ready, numbers(scores.device), soft, mean)
+    asserting = ASSERTING if kind != "bits" else {}
+    launch = Launch(few_entries, constants, num_warps=SMALL_BLOCK // 512, **asserting)
+    scaled = (1.0 / n, float(n)) if mean else (1.0, 0.0)
+    ready = Ready(launch, 1, (n, -(-n // SMALL_BLOCK), *scaled))
+    return _Few(ready, numbers(scores.device))
 
 
 @dataclass(frozen=True)
@@ -71,15 +73,12 @@ class _Few:
 
     ready: Ready
     number: Tensor
-    soft: bool
-    mean: bool
 
     def __call__(self, scores: Tensor, labels: Tensor) -> Result:
         scores = scores.contiguous()
         gradient, value = torch.empty_like(scores), torch.empty_like(self.number)
-        share = torch.empty_like(value) if self.soft else value
-        self.ready(scores, labels.contiguous(), gradient, value, share)
-        return value, gradient, share if self.mean and self.soft else None
+        self.ready(scores, labels.contiguous(), gradient, value)
+        return value, gradient, None
 
 
 def _many(

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from labelset.kernels._stored import stored_block
+from labelset.kernels._tile import OUTSIDE
 
 __all__ = ["block_of_entries", "few_entries", "mean_of_blocks"]
 
@@ -37,11 +38,14 @@ def block_of_entries(
 
 @triton.jit(do_not_specialize=["blocks", "scale", "entries"])
 def few_entries(
-    scores, target, gradient, out, share, n, blocks, scale, entries,
+    scores, target, gradient, out, n, blocks, scale, entries,
     formula: tl.constexpr, KIND: tl.constexpr, SOFT: tl.constexpr, EVEN: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """All blocks of one long row by one program, with their mean: one launch for both."""
+    """All blocks of one long row by one program, with their mean: one launch for both.
+
+    Where some entries are unknown the gradient is multiplied once more, by their share.
+    """
     total = tl.sum(tl.zeros([BLOCK], tl.float32), 0)
     known = total
     place = blocks * 0
@@ -55,9 +59,22 @@ def few_entries(
         known += counted
         place += 1
     if SOFT or KIND == "hard":
-        _reduce(total, known, out, share, entries)
-    else:
-        tl.store(out, total)
+        more = _share(known, entries)
+        total *= more
+        if more != 1.0:
+            tl.debug_barrier()
+            _multiply(gradient, n, blocks, more, BLOCK)
+    tl.store(out, total)
+
+
+@triton.jit
+def _multiply(gradient, n, blocks, more, BLOCK: tl.constexpr):
+    block = blocks * 0
+    while block < blocks:
+        at = block * BLOCK + tl.arange(0, BLOCK)
+        slope = tl.load(gradient + at, mask=at < n, other=0.0).to(tl.float32)
+        tl.store(gradient + at, (slope * more).to(gradient.dtype.element_ty), mask=at < n)
+        block += 1
 
 
 @triton.jit
@@ -70,7 +87,7 @@ def _block(
 ):  # fmt: skip
     """Writes the gradient of a block; the sum of its values, and how many of them are known.
 
-    That number is NaN where a label lies outside [0, 1], which is for `_reduce` to complain about.
+    That number is NaN where a label lies outside [0, 1], which is for `_share` to complain about.
     The scores may be those of a part of the labels, after `skipped` blocks, and their rows, like
     those of the gradient, `stride` entries apart.
     """
@@ -165,7 +182,10 @@ def _per_label(values, column, inside, STRIDE: tl.constexpr):
 
 @triton.jit(do_not_specialize=["size", "entries"])
 def mean_of_blocks(partial, counts, out, share, size, entries, BLOCK: tl.constexpr):
-    """The sum of the sums of blocks, by `_reduce`."""
+    """The sum of the sums of blocks over the share of entries that are known, and its inverse.
+
+    Where nobody asks for that, it has the address of the sum, which is written last.
+    """
     total = tl.zeros([BLOCK], tl.float32)
     known = tl.zeros([BLOCK], tl.float32)
     start = 0
@@ -174,17 +194,13 @@ def mean_of_blocks(partial, counts, out, share, size, entries, BLOCK: tl.constex
         total += tl.load(partial + at, mask=at < size, other=0.0)
         known += tl.load(counts + at, mask=at < size, other=0.0)
         start += BLOCK
-    _reduce(tl.sum(total, 0), tl.sum(known, 0), out, share, entries)
+    more = _share(tl.sum(known, 0), entries)
+    tl.store(share, more)
+    tl.store(out, tl.sum(total, 0) * more)
 
 
 @triton.jit
-def _reduce(total, known, out, share, entries):
-    """The sum of values over the share of entries that are known, and that share's inverse.
-
-    Where nobody asks for the share, it has the address of the sum, which is written last. It is
-    compiled with its assertion, as torch's own kernels are.
-    """
-    tl.device_assert(known == known, "labelset: labels must lie in [0, 1] (NaN: unknown)")
-    more = tl.where(entries > 0, entries / tl.maximum(known, 1.0), 1.0)
-    tl.store(share, more)
-    tl.store(out, total * more)
+def _share(known, entries):
+    """The inverse of the share of entries that are known; 1 where a sum, no mean, is wanted."""
+    tl.device_assert(known == known, OUTSIDE)
+    return tl.where(entries > 0, entries / tl.maximum(known, 1.0), 1.0)

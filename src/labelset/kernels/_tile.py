@@ -13,7 +13,11 @@ from labelset import check
 from labelset.kernels._stored import block_starts
 from labelset.labels import Labels
 
-__all__ = ["label_arrays", "place", "read_tile"]
+__all__ = ["ASSERTING", "OUTSIDE", "checked", "label_arrays", "place", "read_tile"]
+
+OUTSIDE = tl.constexpr("labelset: labels must lie in [0, 1] (NaN: unknown)")
+ASSERTING = {"debug": True, "sanitize_overflow": False}
+"""With what Triton compiles a kernel that asserts something, as torch's own kernels do."""
 
 
 @triton.jit
@@ -67,6 +71,13 @@ def read_tile(
 
 
 @triton.jit
+def checked(on, KIND: tl.constexpr):
+    """Complains of labels that `read_tile` could not read; nothing waits for it."""
+    if KIND == "soft" or KIND == "hard":
+        tl.device_assert(on == on, OUTSIDE)
+
+
+@triton.jit
 def stored_tile(starts, stored, soft, row, column, tile, rows, tiles, SOFT: tl.constexpr):
     """The stored labels of a tile: few are there, each is compared with the columns of its row."""
     first = starts + row.to(tl.int64) * tiles + tile
@@ -94,6 +105,7 @@ def label_arrays(labels: Tensor | Labels, width: int) -> tuple[Tensor, Tensor, T
     if isinstance(labels, Labels):
         values = labels.indices if labels.values is None else labels.values
         return block_starts(labels, width), labels.indices, values
-    check.unit_interval(labels)
+    if not labels.is_cuda:  # there it is the kernel that looks
+        check.unit_interval(labels)
     labels = labels.contiguous()
     return labels, labels, labels

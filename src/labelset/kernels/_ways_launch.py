@@ -13,7 +13,7 @@ from labelset.kernels._gradient import Kernel, Result
 from labelset.kernels._kinds import LabelTypes, label_kind
 from labelset.kernels._launch import Launch, Ready, numbers, parts
 from labelset.kernels._source import compiled
-from labelset.kernels._tile import label_arrays
+from labelset.kernels._tile import ASSERTING, label_arrays
 from labelset.kernels._ways_back import back
 from labelset.kernels._ways_few import few_ways, handed_numbers
 from labelset.kernels._ways_finish import KEPT, finish
@@ -247,8 +247,9 @@ def _ready(
     numbers: tuple[Any, ...],
     warps: int = THREADS // 32,
 ) -> Ready:
-    launch = Launch(kernel, dict(zip(names, constants, strict=True)), num_warps=warps)
-    return Ready(launch, programs, numbers)
+    named = dict(zip(names, constants, strict=True))
+    asserting = ASSERTING if named.get("KIND") in ("soft", "hard") else {}
+    return Ready(Launch(kernel, named, num_warps=warps, **asserting), programs, numbers)
 
 
 def _even(rows: int, n: int, at: Layout, axis: int) -> bool:

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from labelset.kernels import _device_math as math
-from labelset.kernels._tile import place, read_tile
+from labelset.kernels._tile import checked, place, read_tile
 
 __all__ = ["SAFE", "exponential", "joined", "log_sums", "logarithm", "weighted"]
 
@@ -47,6 +47,7 @@ def log_sums(
             v, on, off, _at, _inside = read_tile(
                 scores, target, stored, soft, row, column, tile, rows, n, tiles, KIND, SOFT, EVEN
             )
+            checked(on, KIND)
             e_on, e_off, size = _exponentials(v, on, off, a, b, SOFT, SHORT)
             most = tl.maximum(most, size)
             if BY_COLUMN or AXIS == 1:
