@@ -147,7 +147,7 @@ def test_errors_are_relative_and_normwise():
 
 def test_large_shapes_are_compared_on_their_first_rows(monkeypatch):
     monkeypatch.setattr("labelset.bench._errors.WHOLE", {"cpu": 33})
-    for kind in ("dense", "sparse"):
+    for kind in ("dense", "float", "sparse"):
         (row,) = measured(["auto"], label_kind=kind)
         assert row.checked_rows == 3
         assert row.gradient_error < 1e-5

@@ -16,7 +16,7 @@ from labelset.labels import Labels
 __all__ = ["DTYPES", "LABEL_KINDS", "Case", "Inputs", "shape", "usual_density"]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-LABEL_KINDS = ("dense", "sparse")
+LABEL_KINDS = ("dense", "float", "sparse")
 SPREAD = 3.0  # standard deviation of the scores: some labels are easy, some are not
 
 
@@ -53,7 +53,12 @@ class Case:
         drawn = torch.randn(size, generator=g, device=self.device) * SPREAD
         on = torch.rand(size, generator=g, device=self.device) < self.density
         scores = drawn.to(DTYPES[self.dtype]).requires_grad_()
-        return Inputs(scores, Labels.from_dense(on) if self.label_kind == "sparse" else on)
+        return Inputs(scores, self._as_kind(on))
+
+    def _as_kind(self, on: Tensor) -> Tensor | Labels:
+        if self.label_kind == "sparse":
+            return Labels.from_dense(on)
+        return on.float() if self.label_kind == "float" else on
 
 
 def usual_density(labels: int) -> float:

@@ -68,7 +68,7 @@ def add(verbs: Any) -> None:
         "--labels",
         choices=bench.LABEL_KINDS,
         default="dense",
-        help="dense: a bool matrix; sparse: Labels (dense)",
+        help="dense: a bool matrix; float: the same as float32 numbers; sparse: Labels (dense)",
     )
     verb.add_argument(
         "--density",
