@@ -47,3 +47,14 @@ def test_joint_has_no_kernel():
     assert losses.build("two-way", way="joint")(v, y) > 0
     with pytest.raises(RuntimeError, match="no kernel"):
         losses.build("two-way", way="joint", impl="native")(v, y)
+
+
+@pytest.mark.parametrize("name", ["bce", "asl", "sigmoid-f1", "two-way", "lpr"])
+def test_a_first_call_in_inference_mode_is_like_any_other(name):
+    v, y = torch.randn(9, 40), torch.rand(9, 40) < 0.2
+    loss = losses.build(name, impl="native")
+    with torch.inference_mode():
+        seen = loss(v.clone(), y)
+    value, slope = both(loss, v, y)
+    assert seen == value
+    assert slope.abs().max() > 0

@@ -26,9 +26,10 @@ def trace(
     Returns the formula, the places of the function's results, and the tensors with a number per
     label that it reads: they are the formula's further inputs, numbered after those given.
     """
-    samples = [torch.full((1, width), 0.5, device=device) for _ in range(inputs)]
-    with torch.no_grad(), _Recorder(samples) as recorder:
-        results = function(*samples)
+    with torch.inference_mode(False), torch.no_grad():  # in which operations have other names
+        samples = [torch.full((1, width), 0.5, device=device) for _ in range(inputs)]
+        with _Recorder(samples) as recorder:
+            results = function(*samples)
     return recorder.formula, tuple(recorder.place(y) for y in results), recorder.columns
 
 
