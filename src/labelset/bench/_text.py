@@ -13,7 +13,8 @@ __all__ = ["filled", "lines", "markdown"]
 
 HEAD = "loss implementation shape dtype timing p20 p50 p80 xfloor xlogits value gradient note"
 PLACE = re.compile(
-    r"(<!-- bench (\S+) (\d+x\d+) (\S+) (dense|float|sparse) (.+?) -->\n).*?(<!-- end bench -->)", re.S
+    r"(<!-- bench (\S+) (\d+x\d+) (\S+) (dense|float|sparse) (.+?) -->\n).*?(<!-- end bench -->)",
+    re.S,
 )
 
 
