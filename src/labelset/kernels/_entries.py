@@ -23,6 +23,7 @@ BLOCK = 2048
 SMALL, SMALL_BLOCK = 2**16, 4096  # entries that one program goes through, and how many at a time
 FEW = 2**14  # sums of blocks that one program adds up
 STORED_BLOCK = 1024  # most such blocks hold no label at all, and are spared one side
+REGISTERS = 64  # of each thread there: the search for the others must not leave processors idle
 
 _mean = Launch(mean_of_blocks, {"BLOCK": 1024}, **ASSERTING)
 
@@ -41,7 +42,9 @@ def _launch(
         "formula": formula, "KIND": kind, "COLUMNS": len(strides), "STRIDE0": first,
         "STRIDE1": second, "SOFT": soft, "EVEN": n % block == 0, "BLOCK": block,
     }  # fmt: skip
-    return Launch(block_of_entries, constants, num_warps=max(1, block // 512))
+    seeks = kind == "stored" and not torch.version.hip
+    options = {"maxnreg": REGISTERS} if seeks else {}
+    return Launch(block_of_entries, constants, num_warps=max(1, block // 512), **options)
 
 
 def entries(
