@@ -46,13 +46,6 @@ def test_it_is_given_after_good_calls_too(name):
             loss(*given)
 
 
-def test_a_loss_remembers_a_bounded_number_of_kinds_of_calls():
-    loss = losses.build("bce")
-    for rows in range(1, 300):
-        loss(torch.zeros(rows, 1), torch.zeros(rows, 1))
-    assert 0 < len(loss._kernels) <= 256
-
-
 def test_links_check_their_scores():
     for scores, message in ((V.long(), "floating point"), (V.numpy(), "torch.Tensor")):
         with pytest.raises(TypeError, match=message):

@@ -16,7 +16,6 @@ from labelset.distributed._place import Place, group_of, is_dtensor, placed
 from labelset.distributed._ranks import ALONE, Grid, ranks, steeper
 from labelset.distributed._slices import labels_at, loss_at
 from labelset.losses._base import as_loss
-from labelset.losses.lpr import learnt
 
 __all__ = ["OverLabels", "over_labels"]
 
@@ -99,7 +98,7 @@ class OverLabels(Spread):
         if key in self._kept:
             return self._kept[key]
         found = parts(loss_at(self.of, place), cut_rows=place.grid.labels is not ALONE)
-        if not learnt(self.of):  # a slice of what is learnt is part of one graph only
+        if not self.of._learns():  # a slice of what is learnt is part of one graph only
             self._kept[key] = found
         return found
 

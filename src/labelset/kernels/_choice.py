@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from labelset.kernels import _native
 
-__all__ = ["IMPLEMENTATIONS", "choose"]
+__all__ = ["IMPLEMENTATIONS", "choose", "traced"]
 
 IMPLEMENTATIONS = ("auto", "eager", "compiled", "triton", "native")
 
 
-def choose(impl: str, scores: Tensor) -> str:
+def choose(impl: str, scores: Tensor, labels: Any = None) -> str:
     """The implementation for these scores: `eager`, `compiled`, `triton` or `native`.
 
     `auto` never fails: it is `eager` while torch traces, differentiates or compiles the call
-    itself, in float64, and wherever nothing faster is there.
+    itself, for tensors of other kinds than torch's own (such as DTensor), in float64, where labels
+    want a gradient, and wherever nothing faster is there.
     """
     if impl in ("eager", "compiled"):
         return impl
-    why = missing(impl, scores)
+    why = missing(impl, scores) or _reserved(labels)
     if impl == "auto":
         return "eager" if why else ("native" if scores.device.type == "cpu" else "triton")
     if why:
@@ -33,7 +35,7 @@ def choose(impl: str, scores: Tensor) -> str:
 
 def missing(impl: str, scores: Tensor) -> str | None:
     """Why no kernel can be used on these scores; None where one can."""
-    if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(scores):
+    if traced(scores):
         return "torch is tracing this call"
     if scores.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return f"the kernels compute in float32, the logits are {scores.dtype}"
@@ -45,6 +47,25 @@ def missing(impl: str, scores: Tensor) -> str | None:
             return "on a CPU the kernels read float32 and bfloat16, the logits are float16"
         return None if _native.available() else "the package was built without its C extension"
     return _no_triton(scores)
+
+
+def traced(t: Tensor) -> bool:
+    """Whether a tensor has no memory that a kernel could read: torch traces it, or it is of a kind
+    that tells torch what its operations do."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._functorch.is_functorch_wrapped_tensor(t)
+        or type(t).__torch_dispatch__ is not Tensor.__torch_dispatch__
+    )
+
+
+def _reserved(labels: Any) -> str | None:
+    """Why no kernel may read these labels; None where one may."""
+    if not isinstance(labels, Tensor):
+        return None
+    if traced(labels):
+        return "torch is tracing this call"
+    return "no kernel gives labels a gradient, and these want one" if labels.requires_grad else None
 
 
 def _no_triton(scores: Tensor) -> str | None:

@@ -99,7 +99,7 @@ def metric_kernel(
         numbers(scores.device, at.blocks) if at.blocks > 1 else numbers(scores.device),
         (SUMS, parts, job.groups),
         at.width,
-        mean and job.weight == "known" and job.divide == "no" and not job.micro,
+        job.divide,
     )
 
 
@@ -114,15 +114,15 @@ class _Metric:
     """Of the shape of the values of all blocks, or of the one number that a single block gives."""
     partial: tuple[int, int, int]
     width: int
-    asks_known: bool
+    divide: str
 
     def __call__(self, scores: Tensor, labels: Tensor | Labels) -> Result:
         scores, job = scores.contiguous(), self.job
         columns = [t.contiguous() for t in job.metric.columns]
         read = (scores, *label_arrays(labels, self.width), *(*columns, scores, scores)[:2])
         gradient, value = torch.empty_like(scores), torch.empty_like(self.value)
-        known = torch.empty_like(value) if self.asks_known else value
-        total = _total(labels, scores.device) if job.divide == "total" else value
+        known = torch.empty_like(value) if self.divide == "later" else value
+        total = _total(labels, scores.device) if self.divide == "total" else value
         sums = value
         if self.counting is not None:
             partial = numbers(scores.device, *self.partial)
@@ -131,7 +131,7 @@ class _Metric:
         self.rest(*read, gradient, sums, value, known, total)
         if value.ndim:  # a value per block, or, if there is one group, the same in all
             value, known = (value[0], known) if job.micro else (value.sum(), known.sum())
-        if not self.asks_known:
+        if self.divide != "later":
             return value, gradient, None
         share = job.groups / known.clamp(min=1)  # the mean is over what is known
         return value * share, gradient, share
@@ -161,10 +161,10 @@ class _Job:
         constants = *functions, *labels, *columns, *rest, *at.tile
         crowded = at.blocks * at.chunks > 1 and not torch.version.hip
         options: dict[str, Any] = {"maxnreg": REGISTERS} if crowded else {}
-        if self.kind in ("soft", "hard"):
+        if self.kind in ("soft", "hard") and phase != "apply":
             options |= ASSERTING
         named = dict(zip(CONSTANTS, constants, strict=True))
-        scale = 1.0 / self.groups if self.mean and self.divide == "no" else 1.0
+        scale = 1.0 / self.groups if self.mean and self.divide in ("no", "later") else 1.0
         tiles = -(-self.n // at.width)
         return Ready(
             Launch(confusion_tiles, named, num_warps=at.warps, **options),
@@ -188,12 +188,12 @@ class _Job:
 
     @property
     def divide(self) -> str:
-        """Where the loss is divided by what all groups weigh."""
-        if not self.mean or self.weight == "one":
+        """Where the loss is divided by what all groups weigh, if that is not known beforehand."""
+        if not self.mean or self.micro or self.weight == "one":
             return "no"
         if self.at.blocks * self.at.chunks == 1:
             return "here"
-        return "total" if self.weight == "on" else "no"
+        return "total" if self.weight == "on" else "later"
 
     @property
     def groups(self) -> int:

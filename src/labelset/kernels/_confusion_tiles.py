@@ -30,8 +30,7 @@ def confusion_tiles(
     PHASE `whole` does all in one program for each block. Where several programs share a group,
     `count` writes their sums, and `apply` goes on once these are added up. The loss is divided by
     what all groups weigh: by one program that has them all (DIVIDE `here`), by a given number
-    (`total`), or, where only the known ones count and their number goes to `known`, later (`no`);
-    where nobody asks for that number, it has the address of the value, which is written last.
+    (`total`), or by others, for whom the number of known groups goes to `known` (`later`).
     """
     block, chunk = tl.program_id(0) % blocks, tl.program_id(0) // blocks
     start = chunk * steps * (HEIGHT if AXIS == 0 else WIDTH)
@@ -73,7 +72,7 @@ def confusion_tiles(
             scale = scale / tl.where(weighs > 0, weighs, 1.0)
         loss, by_tp, by_fp, by_fn, by_tn = ratio(tp, fp, fn, tn)
         if chunk == 0:
-            if WEIGHT == "known" and DIVIDE == "no":
+            if DIVIDE == "later":
                 tl.store(known + block, tl.sum(weight, 0))
             tl.store(value + block, tl.sum(tl.where(weight == 0, 0.0, loss * weight), 0) * scale)
         weight *= scale

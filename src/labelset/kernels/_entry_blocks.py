@@ -182,10 +182,7 @@ def _per_label(values, column, inside, STRIDE: tl.constexpr):
 
 @triton.jit(do_not_specialize=["size", "entries"])
 def mean_of_blocks(partial, counts, out, share, size, entries, BLOCK: tl.constexpr):
-    """The sum of the sums of blocks over the share of entries that are known, and its inverse.
-
-    Where nobody asks for that, it has the address of the sum, which is written last.
-    """
+    """The sum of the sums of blocks over the share of entries that are known, and its inverse."""
     total = tl.zeros([BLOCK], tl.float32)
     known = tl.zeros([BLOCK], tl.float32)
     start = 0

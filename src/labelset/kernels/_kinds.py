@@ -7,25 +7,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labelset.kernels._choice import traced
 from labelset.labels import Labels
 
-__all__ = ["LabelTypes", "call_kind", "label_kind", "label_types", "remembered"]
+__all__ = ["LabelTypes", "call_kind", "label_kind", "label_types"]
 
 LabelTypes = torch.dtype | tuple[torch.dtype, torch.dtype | None]
 """The dtype of dense labels; those of stored labels and of their values, if these have any."""
-MOST = 256  # kinds of calls that a loss remembers
 
 
 def call_kind(scores: Any, labels: Any) -> tuple[Any, ...] | None:
     """Equal for calls that pass the same checks and go by the same kernel.
 
-    None where a call has to be looked at each time: torch is tracing it, or no tensors are given.
+    None where a call has to be looked at each time: torch is tracing it, no tensors are given, or
+    the labels want a gradient.
     """
     if not isinstance(scores, Tensor) or not isinstance(labels, (Tensor, Labels)):
         return None
-    if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(scores):
+    layout = None
+    if isinstance(labels, Tensor):
+        if labels.requires_grad or traced(labels):
+            return None
+        layout = labels.layout
+    if traced(scores):
         return None
-    layout = labels.layout if isinstance(labels, Tensor) else None
     given = type(scores), scores.shape, scores.dtype, scores.device
     return *given, type(labels), labels.shape, label_types(labels), labels.device, layout
 
@@ -44,10 +49,3 @@ def label_kind(types: LabelTypes) -> tuple[str, bool]:
     if types == torch.bool:
         return "bits", False
     return ("soft", True) if types.is_floating_point else ("hard", False)
-
-
-def remembered(found: dict[Any, Any], kind: Any, kernel: Any) -> None:
-    """Keeps the kernel for calls of that kind; what is kept stays bounded."""
-    if len(found) >= MOST:
-        found.clear()
-    found[kind] = kernel

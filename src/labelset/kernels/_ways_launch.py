@@ -92,24 +92,24 @@ def way_kernel(loss: Any, scores: Tensor, labels: LabelTypes, way: str, mean: bo
     width = job.at(job.axis).width
     if job.few:
         handed = handed_numbers(job.rows, job.n, sum(job.programs), job.kinds)
-        device = scores.device
-        return _OneLaunch(job.all_at_once(), width, numbers(device, handed), numbers(device))
+        return _OneLaunch(job.all_at_once(), width, handed, numbers(scores.device))
     return _ThreeLaunches(job.log_sums(), job.finish(), job.back(), width, job.handed())
 
 
 @dataclass(frozen=True)
 class _OneLaunch:
-    """The kernel of a small job, the width of its tiles, the shapes of what it writes."""
+    """The kernel of a small job, the width of its tiles, how many numbers its parts hand on."""
 
     ready: Ready
     width: int
-    handed: Tensor
+    handed: int
     number: Tensor
+    """Like the result: to make another like it takes half the time."""
 
     def __call__(self, scores: Tensor, labels: Tensor | Labels) -> Result:
         scores = scores.contiguous()
         gradient, result = torch.empty_like(scores), torch.empty_like(self.number)
-        handed = torch.empty_like(self.handed)
+        handed = numbers(scores.device, self.handed)
         self.ready(scores, *label_arrays(labels, self.width), handed, gradient, result)
         return result, gradient, None
 
@@ -248,7 +248,8 @@ def _ready(
     warps: int = THREADS // 32,
 ) -> Ready:
     named = dict(zip(names, constants, strict=True))
-    asserting = ASSERTING if named.get("KIND") in ("soft", "hard") else {}
+    checks = kernel in (log_sums, few_ways) and named["KIND"] in ("soft", "hard")
+    asserting = ASSERTING if checks else {}
     return Ready(Launch(kernel, named, num_warps=warps, **asserting), programs, numbers)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labelset import check
 from labelset.kernels._gradient import Kernel, Result
 from labelset.labels import Labels
 
@@ -24,8 +25,11 @@ def compiled(eager: Callable[[Tensor, Any], Tensor]) -> Kernel:
     both = torch.compile(both)
 
     def kernel(scores: Tensor, labels: Tensor | Labels) -> Result:
-        dense = labels.dense(scores.dtype) if isinstance(labels, Labels) else labels
-        gradient, value = both(scores.detach(), dense)
+        if isinstance(labels, Labels):
+            labels = labels.dense(scores.dtype)
+        else:
+            check.unit_interval(labels)
+        gradient, value = both(scores.detach(), labels)
         return value, gradient, None
 
     return kernel

@@ -108,10 +108,10 @@ class _Stored(Entries):
 
 
 def _by_triton(pair: Pair, v: Tensor, y: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
-    from labelset.kernels._entries import entries
+    from labelset.kernels._entries import blocks_of_entries
 
     function = pair.function(y.is_floating_point(), v.element_size() == 2)
-    value, slope, _ = entries(function, _slices(pair, first, last), v, y.dtype, False)(v, y)
+    value, slope, _ = blocks_of_entries(function, _slices(pair, first, last), v, y, False)
     return value, slope
 
 

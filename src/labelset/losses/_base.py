@@ -15,7 +15,7 @@ from labelset import check
 from labelset.catalog import hyper
 from labelset.kernels._choice import IMPLEMENTATIONS, choose
 from labelset.kernels._gradient import Kernel, differentiable
-from labelset.kernels._kinds import call_kind, remembered
+from labelset.kernels._kinds import call_kind
 from labelset.kernels.compiled import compiled
 from labelset.labels import Labels
 from labelset.losses._target import Target, dense_target, kernel_target
@@ -24,6 +24,9 @@ __all__ = ["Loss", "NoLink", "as_loss", "reduce"]
 
 Terms = tuple[Tensor, Tensor | None]
 """Values, and their weights: 0 where nothing is known, None where every weight is 1."""
+MOST = 256
+"""Kinds of calls that a loss remembers."""
+MISSING: Any = object()
 FAR = 1e30
 """The score that an infinite one is taken for by a link: there inf - inf would be NaN."""
 
@@ -69,23 +72,28 @@ class Loss(ABC):
         if self.impl == "eager":
             return self.eager(logits, labels)
         kind = call_kind(logits, labels)
-        if kind is not None and kind in self._kernels:  # its like passed every check before
-            kernel = self._kernels[kind]
-        else:
-            kernel, labels = self._fitting(logits, labels)
-            if kind is not None and not self.looks_at_labels:
-                remembered(self._kernels, kind, kernel)
+        if kind is not None and self._learns():
+            kind = None
+        kernel, target = None if kind is None else self._kernels.get(kind, MISSING), labels
+        if kind is None or kernel is MISSING:
+            kernel, target = self._fitting(logits, labels)
+            if kind is not None and target is labels and not self.looks_at_labels:
+                if len(self._kernels) >= MOST:
+                    self._kernels.clear()
+                self._kernels[kind] = kernel  # the next of its kind needs no check
         if kernel is None:
-            return self.eager(logits, labels)
-        return differentiable(logits, labels, kernel, self.eager)
+            return self.eager(logits, target)
+        return differentiable(logits, target, kernel, self.eager)
 
     def _fitting(self, logits: Tensor, labels: Any) -> tuple[Kernel | None, Any]:
         """What computes the loss faster than the eager formula, and the labels as it reads them."""
-        impl = choose(self.impl, check.scores(logits))
+        impl = choose(self.impl, check.scores(logits), labels)
         if impl == "eager" or self.reduction == "none" or not logits.numel():
             return None, labels
         target = kernel_target(logits, labels)
-        found = self._compiled if impl == "compiled" else self.kernel(impl, logits, target)
+        found = None
+        if not self._learns():
+            found = self._compiled if impl == "compiled" else self.kernel(impl, logits, target)
         if found is None and self.impl != "auto":
             raise RuntimeError(
                 f'{type(self).__name__} as it is built here has no kernel; use impl="auto"'
@@ -100,6 +108,26 @@ class Loss(ABC):
     def _kernels(self) -> dict[Any, Kernel | None]:
         """Kind of call -> its kernel; None: the eager formula."""
         return {}
+
+    def _learns(self) -> bool:
+        """Whether a hyperparameter wants a gradient, which only the eager formula gives."""
+        return any(t.requires_grad for t in self._tensors)
+
+    @cached_property
+    def _tensors(self) -> list[Tensor]:
+        """The hyperparameters that are tensors, those of inner losses included."""
+        found: list[Tensor] = []
+
+        def note(tensor: Tensor) -> Tensor:
+            found.append(tensor)
+            return tensor
+
+        def visit(inner: Loss) -> Loss:
+            inner._map(visit, note)
+            return inner
+
+        visit(self)
+        return found
 
     def _inherits(self, base: type, *methods: str) -> bool:
         """Whether these methods are those of `base`, on which its kernels stand."""
@@ -255,8 +283,8 @@ class Loss(ABC):
         return hash(type(self))
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is copied and pickled: not what was traced and compiled on the way."""
-        return self._values()
+        """What is copied and pickled: no kernels, which belong to this process."""
+        return {name: x for name, x in vars(self).items() if name not in ("_kernels", "_compiled")}
 
 
 def reduce(values: Tensor, weights: Tensor | None, reduction: str) -> Tensor:

@@ -66,9 +66,7 @@ class LPR(Loss):
 
     def kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Kernel | None:
         cheap = self.impl == "auto" and impl == "native" and few(labels)
-        if cheap or learnt(self.of):
-            return None
-        return pairs(self._odds, impl, self.reduction == "mean")
+        return None if cheap else pairs(self._odds, impl, self.reduction == "mean")
 
     @cached_property
     def _odds(self) -> Odds:
@@ -111,19 +109,3 @@ def candidates(on: Tensor) -> tuple[Tensor, Tensor]:
         return rows.flatten(), columns.flatten()
     rows, columns = on.nonzero(as_tuple=True)
     return rows, columns
-
-
-def learnt(loss: Loss) -> bool:
-    """Whether it holds a tensor that wants a gradient of its own."""
-    found = []
-
-    def note(tensor: Tensor) -> Tensor:
-        found.append(tensor.requires_grad)
-        return tensor
-
-    def visit(inner: Loss) -> Loss:
-        inner._map(visit, note)
-        return inner
-
-    visit(loss)
-    return any(found)
