@@ -13,20 +13,17 @@ from torch import Tensor, nn
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.kernels._choice import IMPLEMENTATIONS, choose
-from labelset.kernels._gradient import Kernel, differentiable
-from labelset.kernels._kinds import call_kind
+from labelset.kernels._choice import IMPLEMENTATIONS
+from labelset.kernels._gradient import Kernel
 from labelset.kernels.compiled import compiled
 from labelset.labels import Labels
-from labelset.losses._target import Target, dense_target, kernel_target
+from labelset.losses._computed import computed, tensors_of
+from labelset.losses._target import Target, dense_target
 
 __all__ = ["Loss", "NoLink", "as_loss", "reduce"]
 
 Terms = tuple[Tensor, Tensor | None]
 """Values, and their weights: 0 where nothing is known, None where every weight is 1."""
-MOST = 256
-"""Kinds of calls that a loss remembers."""
-MISSING: Any = object()
 FAR = 1e30
 """The score that an infinite one is taken for by a link: there inf - inf would be NaN."""
 
@@ -71,34 +68,7 @@ class Loss(ABC):
     def __call__(self, logits: Tensor, labels: Any) -> Tensor:
         if self.impl == "eager":
             return self.eager(logits, labels)
-        kind = call_kind(logits, labels)
-        if kind is not None and self._learns():
-            kind = None
-        kernel, target = None if kind is None else self._kernels.get(kind, MISSING), labels
-        if kind is None or kernel is MISSING:
-            kernel, target = self._fitting(logits, labels)
-            if kind is not None and target is labels and not self.looks_at_labels:
-                if len(self._kernels) >= MOST:
-                    self._kernels.clear()
-                self._kernels[kind] = kernel  # the next of its kind needs no check
-        if kernel is None:
-            return self.eager(logits, target)
-        return differentiable(logits, target, kernel, self.eager)
-
-    def _fitting(self, logits: Tensor, labels: Any) -> tuple[Kernel | None, Any]:
-        """What computes the loss faster than the eager formula, and the labels as it reads them."""
-        impl = choose(self.impl, check.scores(logits), labels)
-        if impl == "eager" or self.reduction == "none" or not logits.numel():
-            return None, labels
-        target = kernel_target(logits, labels)
-        found = None
-        if not self._learns():
-            found = self._compiled if impl == "compiled" else self.kernel(impl, logits, target)
-        if found is None and self.impl != "auto":
-            raise RuntimeError(
-                f'{type(self).__name__} as it is built here has no kernel; use impl="auto"'
-            )
-        return found, target
+        return computed(self, logits, labels)
 
     def kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Kernel | None:
         """By `triton` or `native`, for scores and labels of this kind; None where it has none."""
@@ -115,19 +85,7 @@ class Loss(ABC):
 
     @cached_property
     def _tensors(self) -> list[Tensor]:
-        """The hyperparameters that are tensors, those of inner losses included."""
-        found: list[Tensor] = []
-
-        def note(tensor: Tensor) -> Tensor:
-            found.append(tensor)
-            return tensor
-
-        def visit(inner: Loss) -> Loss:
-            inner._map(visit, note)
-            return inner
-
-        visit(self)
-        return found
+        return tensors_of(self)
 
     def _inherits(self, base: type, *methods: str) -> bool:
         """Whether these methods are those of `base`, on which its kernels stand."""
