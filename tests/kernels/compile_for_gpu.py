@@ -11,9 +11,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 import labelset as ls
-from labelset.kernels import _product, _ways_back, _ways_few, _ways_finish, _ways_sums
+from labelset.kernels import _product, _slopes, _ways_back, _ways_few, _ways_finish, _ways_sums
 from labelset.kernels._confusion_tiles import confusion_tiles
-from labelset.kernels._source import compiled
+from labelset.kernels._source import compiled, source
 
 POINTERS = {"stored": "*i32", "soft": "*fp32", "scale": "fp32", "a": "fp32", "b": "fp32"}
 INTEGERS = (
@@ -112,18 +112,37 @@ def product():
     )
 
 
-def built_product(kernel, left, right, constants, others):
+def slopes():
+    tile = {"HEIGHT": _slopes.HEIGHT, "WIDTH": _slopes.WIDTH, "DEPTH": _slopes.DEPTH}
+    sizes = {"DOWN": 4, "ACROSS": 9, "TURNS": 2, "STEPS": 12, "ROWS": 512, "COLUMNS": 1152}
+    for name, plain in (("bce", True), ("hill", False)):
+        off = ls.losses.build(name)._pair(1152, torch.device("cpu")).off
+        formula = compiled(source(off.formula, off.outputs, 1, short=True))
+        given = {"formula": formula, "SHARE": off.share, "BIAS": not plain, "EVEN": plain}
+        made = built_product(
+            _slopes._slopes_off, (128, 64), (128, 64), {**given, **sizes, **tile},
+            {
+                "out": "tensordesc<bf16[128, 64]>", "bias": "*bf16", "partial": "*fp32",
+                "place": "i32",
+            },
+            num_warps=4, num_stages=3,
+        )  # fmt: skip
+        assert _slopes.SHARING * (made.metadata.shared + 1024) <= 233_472  # they fit together
+
+
+def built_product(kernel, left, right, constants, others, num_warps=8, num_stages=4):
     names = kernel.arg_names
     sides = {"a": f"tensordesc<bf16{list(left)}>", "b": f"tensordesc<bf16{list(right)}>"}
     signature = dict.fromkeys(names, "constexpr") | sides | others
     given = {(names.index(name),): value for name, value in constants.items()}
     source = ASTSource(kernel, signature, given)
-    options = {"num_warps": 8, "num_stages": 4}
+    options = {"num_warps": num_warps, "num_stages": num_stages}
     made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     assert "wgmma" in made.asm["ptx"]  # the matrix units of that GPU are used
     assert made.metadata.shared <= 232_448  # bytes that a program may have there
+    return made
 
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        {"confusion": confusion, "ways": ways, "product": product}[name]()
+        {"confusion": confusion, "ways": ways, "product": product, "slopes": slopes}[name]()

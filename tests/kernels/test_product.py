@@ -63,7 +63,7 @@ def test_what_it_does_not_take(monkeypatch):
 
 def test_long_sums_in_parts(monkeypatch):
     monkeypatch.setattr(_product, "LONG", 1)
-    monkeypatch.setattr(_product, "_processors", lambda device: 8)
+    monkeypatch.setattr(_product, "processors", lambda device: 8)
     want = torch.zeros(130, 264, dtype=torch.float64)
     total = None
     for seed, labels in enumerate((1000, 136)):
@@ -79,7 +79,7 @@ def test_long_sums_in_parts(monkeypatch):
 
 def test_sums_that_are_not_split(monkeypatch):
     monkeypatch.setattr(_product, "LONG", 64)
-    monkeypatch.setattr(_product, "_processors", lambda device: 8)
+    monkeypatch.setattr(_product, "processors", lambda device: 8)
     slopes, w = draw(130, 64, 0), draw(64, 264, 1)
     assert _product.fits_parts(slopes, w)
     assert not _product.fits_parts(slopes[:, :56], w[:56])  # too short

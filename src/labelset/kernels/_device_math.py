@@ -20,6 +20,7 @@ __all__ = [
     "exp",
     "log",
     "log1p",
+    "log1p_short",
     "log1p_unit",
     "log1p_unit_short",
     "log_short",
@@ -146,6 +147,13 @@ def log1p(x):
     """log(1 + x): the logarithm of the rounded sum, and what rounding took from it."""
     u = 1.0 + x
     return log(u) + tl.where(tl.abs(x) < 1.0, (x - (u - 1.0)) * reciprocal(u), 0.0)
+
+
+@triton.jit
+def log1p_short(x):
+    """log(1 + x) for x >= 0: by the hardware, and by a series where that loses small numbers"""
+    near = x * tl.fma(x, tl.fma(x, 0.3333333333333333, -0.5), 1.0)
+    return tl.where(x < 0.015625, near, log2(1.0 + x) * LN_2)
 
 
 @triton.jit

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from labelset.kernels._formula import Formula
 
-__all__ = ["lowered"]
+__all__ = ["lowered", "pruned"]
 
 
 def lowered(formula: Formula, outputs: Sequence[int]) -> tuple[Formula, tuple[int, ...]]:
@@ -51,10 +51,10 @@ def lowered(formula: Formula, outputs: Sequence[int]) -> tuple[Formula, tuple[in
                 moved[z] = low.put(step.op, *args, value=step.value)
         return moved[z]
 
-    return _pruned(low, [move(y) for y in outputs])
+    return pruned(low, [move(y) for y in outputs])
 
 
-def _pruned(formula: Formula, outputs: Sequence[int]) -> tuple[Formula, tuple[int, ...]]:
+def pruned(formula: Formula, outputs: Sequence[int]) -> tuple[Formula, tuple[int, ...]]:
     """Without the steps that nothing asks for."""
     asked = set(outputs)
     for place in range(len(formula.steps) - 1, -1, -1):

@@ -20,12 +20,61 @@ from torch import Tensor
 from labelset.kernels._choice import interpreting
 from labelset.kernels._launch import ALIGNED, Launch
 
-__all__ = ["add_parts_", "fits", "fits_parts", "parts", "product_"]
+__all__ = [
+    "add_parts_",
+    "corner",
+    "fits",
+    "fits_parts",
+    "halves",
+    "has_tiles",
+    "in_one_piece",
+    "parts",
+    "processors",
+    "product_",
+    "readable",
+    "sums",
+]
 
 HEIGHT, WIDTH, DEPTH = 128, 256, 64  # of a tile of the result, and of what is summed at a time
 LEAST = 2**22  # entries of a result that are worth a launch of ours
 LONG = 2**14  # products in a sum that is worth being split
 HOPPER = (9, 0)  # GPUs whose processors read and write whole tiles, and have room for four
+
+
+@triton.jit
+def corner(
+    tile, DOWN: tl.constexpr, ACROSS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr
+):
+    """Where a tile of the result begins; the shorter way through it comes first."""
+    if DOWN < ACROSS:
+        return (tile % DOWN) * HEIGHT, (tile // DOWN) * WIDTH
+    else:
+        return (tile // ACROSS) * HEIGHT, (tile % ACROSS) * WIDTH
+
+
+@triton.jit
+def sums(
+    a, b, row, column, A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
+    STEPS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    """A tile of a b in float32.
+
+    `a` is stored as (rows, depth), or turned as (depth, rows); `b` as (depth, columns), or turned.
+    What lies beyond a matrix is read as 0.
+    """
+    total = tl.zeros([HEIGHT, WIDTH], tl.float32)
+    for step in range(STEPS):
+        at = step * DEPTH
+        left = a.load([at, row]).T if A_TURNED else a.load([row, at])
+        right = b.load([column, at]).T if B_TURNED else b.load([at, column])
+        total = tl.dot(left, right, total)
+    return total
+
+
+@triton.jit
+def halves(tile, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+    """The left and the right half, each of which stays in the registers where it is."""
+    return tl.split(tl.permute(tl.reshape(tile, (HEIGHT, 2, WIDTH // 2)), (0, 2, 1)))
 
 
 @triton.jit
@@ -36,30 +85,19 @@ def _tiles(
     TURNS: tl.constexpr, STEPS: tl.constexpr,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """Every so many-th tile of out = scale a b + bias; the shorter way through it comes first.
+    """Every so many-th tile of out = scale a b + bias; nothing is written beyond it.
 
-    `a` is stored as (rows, depth), or turned as (depth, rows); `b` as (depth, columns), or turned.
-    What lies beyond a matrix is read as 0 and not written. A tile is written in two halves, for
-    which the memory of the processor suffices.
+    A tile is written in two halves, for which the memory of the processor suffices.
     """
     for turn in tl.range(0, TURNS, flatten=True):
         tile = turn * tl.num_programs(0) + tl.program_id(0)
-        if DOWN < ACROSS:
-            row, column = (tile % DOWN) * HEIGHT, (tile // DOWN) * WIDTH
-        else:
-            row, column = (tile // ACROSS) * HEIGHT, (tile % ACROSS) * WIDTH
-        total = tl.zeros([HEIGHT, WIDTH], tl.float32)
-        for step in range(STEPS):
-            at = step * DEPTH
-            left = a.load([at, row]).T if A_TURNED else a.load([row, at])
-            right = b.load([column, at]).T if B_TURNED else b.load([at, column])
-            total = tl.dot(left, right, total)
+        row, column = corner(tile, DOWN, ACROSS, HEIGHT, WIDTH)
+        total = sums(a, b, row, column, A_TURNED, B_TURNED, STEPS, HEIGHT, WIDTH, DEPTH)
         total *= scale
         if BIAS:
             label = column + tl.arange(0, WIDTH)
             total += tl.load(bias + label, mask=label < COLUMNS, other=0.0).to(tl.float32)[None, :]
-        halves = tl.permute(tl.reshape(total, (HEIGHT, 2, WIDTH // 2)), (0, 2, 1))
-        first, second = tl.split(halves)
+        first, second = halves(total, HEIGHT, WIDTH)
         out.store([row, column], first.to(out.dtype))
         out.store([row, column + WIDTH // 2], second.to(out.dtype))
 
@@ -89,9 +127,9 @@ def fits(a: Tensor, b: Tensor, out: Tensor) -> bool:
         out.numel() >= LEAST
         and a.dtype == b.dtype == out.dtype
         and out.element_size() == 2
-        and _has_tiles(out.device)
+        and has_tiles(out.device)
         and out.stride(1) == 1
-        and all(map(_readable, (a, b, out)))
+        and all(map(readable, (a, b, out)))
     )
 
 
@@ -108,15 +146,21 @@ def product_(
     right = TensorDescriptor.from_tensor(b.T if b_turned else b, list(tile))
     result = TensorDescriptor.from_tensor(out, [HEIGHT, WIDTH // 2])
     down, across = -(-out.shape[0] // HEIGHT), -(-out.shape[1] // WIDTH)
-    programs, steps = min(_processors(out.device), down * across), -(-a.shape[1] // DEPTH)
+    programs, steps = min(processors(out.device), down * across), -(-a.shape[1] // DEPTH)
     turns = -(-down * across // programs)
-    if bias is not None and (bias.stride(0) != 1 or bias.data_ptr() % ALIGNED):
-        bias = bias.clone(memory_format=torch.contiguous_format)
     columns = 0 if bias is None else out.shape[1]
     sizes = down, across, columns, turns, steps
     launch = _launch(bias is not None, a_turned, b_turned, *sizes, out.dtype)
-    launch.described(programs, (left, right, result), (out if bias is None else bias, scale))
+    held = out if bias is None else in_one_piece(bias)
+    launch.described(programs, (left, right, result), (held, scale))
     return out
+
+
+def in_one_piece(bias: Tensor) -> Tensor:
+    """The same numbers one after the other, from an aligned address on."""
+    if bias.stride(0) == 1 and bias.data_ptr() % ALIGNED == 0:
+        return bias
+    return bias.clone(memory_format=torch.contiguous_format)
 
 
 def fits_parts(a: Tensor, b: Tensor) -> bool:
@@ -125,17 +169,17 @@ def fits_parts(a: Tensor, b: Tensor) -> bool:
         a.shape[1] >= LONG
         and a.dtype == b.dtype
         and a.element_size() == 2
-        and _has_tiles(a.device)
+        and has_tiles(a.device)
         and a.stride(1) == b.stride(1) == 1
-        and all(map(_readable, (a, b)))
-        and 0 < 2 * _tiles_of(len(a), b.shape[1]) <= _processors(a.device)
+        and all(map(readable, (a, b)))
+        and 0 < 2 * _tiles_of(len(a), b.shape[1]) <= processors(a.device)
     )
 
 
 def parts(a: Tensor, b: Tensor) -> Tensor:
     """Nothing yet: zeros (parts, rows, columns), as many as there are processors for."""
     rows, columns = len(a), b.shape[1]
-    count = _processors(a.device) // _tiles_of(rows, columns)
+    count = processors(a.device) // _tiles_of(rows, columns)
     return torch.zeros(count, rows, columns, dtype=torch.float32, device=a.device)
 
 
@@ -177,21 +221,21 @@ def _launch(
     return Launch(_tiles, constants, num_warps=8, num_stages=4)
 
 
-def _readable(t: Tensor) -> bool:
+def readable(t: Tensor) -> bool:
     """Whether rows, or columns, lie one after the other, each beginning at an aligned address."""
     step = max(t.stride())
     return min(t.stride()) == 1 and step * 2 % ALIGNED == 0 and t.data_ptr() % ALIGNED == 0
 
 
 @lru_cache(maxsize=16)
-def _has_tiles(device: torch.device) -> bool:
+def has_tiles(device: torch.device) -> bool:
     if device.type != "cuda":
         return interpreting()
     return not torch.version.hip and torch.cuda.get_device_capability(device) == HOPPER
 
 
 @lru_cache(maxsize=16)
-def _processors(device: torch.device) -> int:
+def processors(device: torch.device) -> int:
     if device.type != "cuda":
         return 3
     return torch.cuda.get_device_properties(device).multi_processor_count

@@ -13,6 +13,7 @@ from labelset.kernels import _native
 from labelset.kernels._formula import Formula
 from labelset.kernels._gradient import Kernel, Result
 from labelset.kernels._kinds import label_kind, label_types
+from labelset.kernels._logs import Apart, log_apart
 from labelset.kernels._lower import lowered
 from labelset.kernels._source import compiled, source
 from labelset.kernels._trace import trace
@@ -47,6 +48,12 @@ class Pair:
     def function(self, soft: bool, short: bool) -> Any:
         """That function itself."""
         return compiled(self.text(soft, short))
+
+    @cached_property
+    def off(self) -> Apart:
+        """The side of labels that are off, by itself."""
+        formula, (_, value, _, slope) = self.soft
+        return log_apart(formula, value, slope)
 
     @cached_property
     def program(self) -> _native.Program:

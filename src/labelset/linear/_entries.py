@@ -9,43 +9,48 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from labelset import _csr
 from labelset.kernels import _native
 from labelset.kernels._choice import choose
+from labelset.kernels._kinds import label_types
 from labelset.kernels.separable import Pair
 from labelset.labels import Labels
+from labelset.linear._buffer import Buffer
+from labelset.linear._product import multiply_
 from labelset.losses import Separable
 
 __all__ = ["Entries", "entries_of"]
 
 # of logits in a block: few launches, little memory; on a GPU a multiple of the 132 processors of a
 # large one, so that in products of usual sizes none is idle at the end of a block
-BYTES = {"cuda": 132 * 2**20, "cpu": 2**23}
+BYTES = {"cuda": 264 * 2**20, "cpu": 2**23}
 
 
 class Entries(ABC):
-    """The blocks of labels, and the sum of the values in those that were added."""
-
-    in_place = False
-    """Whether slopes are written over the logits."""
+    """The blocks of labels, and the sum of the values in those whose slopes were asked for."""
 
     def __init__(self, x: Tensor, n: int, unit: int = 1) -> None:
         most = BYTES.get(x.device.type, 2**23) // max(len(x) * x.element_size(), 1)
         self.width = min(max(most // unit, 1) * unit, max(n, 1))
-        ends = {*range(0, n, self.width), n // unit * unit, n}  # a rest of odd size stays small
-        self.blocks = list(pairwise(sorted(ends)))
+        self.blocks = list(pairwise((*range(0, n, self.width), n)))
 
     @abstractmethod
-    def add(self, logits: Tensor, first: int, last: int) -> Tensor:
-        """Adds the values of the labels first ... last - 1; returns the slopes of their sum."""
+    def slopes(self, x: Tensor, w: Tensor, b: Tensor | None, first: int, last: int) -> Tensor:
+        """Adds the values of the labels first ... last - 1; returns the slopes of their sum.
+
+        Their weights are w, their biases b. The next call may write over the result.
+        """
 
     @abstractmethod
     def total(self) -> Tensor:
         """The sum of all values."""
 
 
-def entries_of(loss: Separable, impl: str, labels: Tensor | Labels, x: Tensor) -> Entries:
+def entries_of(
+    loss: Separable, impl: str, labels: Tensor | Labels, x: Tensor, weight: Tensor
+) -> Entries:
     """By the implementation of that name, or the fastest that is there."""
     n = labels.shape[1]
     impl = choose(impl, x)
@@ -53,7 +58,10 @@ def entries_of(loss: Separable, impl: str, labels: Tensor | Labels, x: Tensor) -
     if pair is None:
         return _Each(labels, x, lambda v, y, *ends: _eager(loss.given(n), n, v, y, *ends))
     if impl == "triton" and isinstance(labels, Labels):
-        return _Stored(pair, labels, x)
+        from labelset.kernels._slopes import takes
+
+        fused = takes(pair, labels, x, weight)
+        return (_Fused if fused else _Stored)(pair, labels, x, weight)
     kernel = _by_triton if impl == "triton" else _by_native
     return _Each(labels, x, lambda v, y, *ends: kernel(pair, v, y, *ends))
 
@@ -72,10 +80,10 @@ class _Each(Entries):
         self.sum = torch.zeros((), dtype=torch.float64, device=x.device)
         self.dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
 
-    def add(self, logits: Tensor, first: int, last: int) -> Tensor:
+    def slopes(self, x: Tensor, w: Tensor, b: Tensor | None, first: int, last: int) -> Tensor:
         y = self.labels
         part = _columns(y, first, last) if isinstance(y, Labels) else y[:, first:last]
-        value, slope = self.function(logits, part, first, last)
+        value, slope = self.function(linear(x, w, b), part, first, last)
         self.sum += value
         return slope
 
@@ -86,17 +94,23 @@ class _Each(Entries):
 class _Stored(Entries):
     """Stored labels on a GPU: the kernel finds them, and writes slopes over the logits."""
 
-    in_place = True
-
-    def __init__(self, pair: Pair, labels: Labels, x: Tensor) -> None:
+    def __init__(self, pair: Pair, labels: Labels, x: Tensor, weight: Tensor) -> None:
         from labelset.kernels._entries import Sums, block_width
 
         block = block_width(labels.n, stored=True)
         super().__init__(x, labels.n, unit=block)
+        even = labels.n // block * block  # a rest of odd size stays small
+        self.blocks = list(pairwise(sorted({*sum(self.blocks, ()), even, labels.n})))
         self.sums, self.pair = Sums(labels, len(x), labels.n, block), pair
         self.function = pair.function(labels.values is not None, x.element_size() == 2)
+        in_place = weight.dtype == x.dtype and x.device.type == "cuda"
+        self.buffer = Buffer(x, self.width) if in_place else None
 
-    def add(self, logits: Tensor, first: int, last: int) -> Tensor:
+    def slopes(self, x: Tensor, w: Tensor, b: Tensor | None, first: int, last: int) -> Tensor:
+        if self.buffer is None:
+            logits = linear(x, w, b)
+        else:
+            logits = multiply_(x, w.T, self.buffer.block(len(w)), b)
         columns = _slices(self.pair, first, last)
         skipped = first // self.sums.block
         n, stride = last - first, logits.stride(0)
@@ -104,14 +118,33 @@ class _Stored(Entries):
         return logits
 
     def total(self) -> Tensor:
-        return self.sums.value(0, mean=False)[0]
+        return self.sums.value(0)[0]
+
+
+class _Fused(Entries):
+    """The same for large blocks of 16-bit logits, which go through the loss unwritten."""
+
+    def __init__(self, pair: Pair, labels: Labels, x: Tensor, weight: Tensor) -> None:
+        from labelset.kernels._slopes import WIDTH, Slopes
+
+        super().__init__(x, labels.n, unit=WIDTH)
+        self.kernels = Slopes(pair, labels, len(x), self.width)
+        self.buffer = Buffer(x, self.width)
+
+    def slopes(self, x: Tensor, w: Tensor, b: Tensor | None, first: int, last: int) -> Tensor:
+        out = self.buffer.block(len(w))
+        self.kernels.write(x, w, b, first, out)
+        return out
+
+    def total(self) -> Tensor:
+        return self.kernels.total()
 
 
 def _by_triton(pair: Pair, v: Tensor, y: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
-    from labelset.kernels._entries import blocks_of_entries
+    from labelset.kernels._entries import entries
 
     function = pair.function(y.is_floating_point(), v.element_size() == 2)
-    value, slope, _ = blocks_of_entries(function, _slices(pair, first, last), v, y, False)
+    value, slope, _ = entries(function, _slices(pair, first, last), v, label_types(y), False)(v, y)
     return value, slope
 
 

@@ -13,7 +13,6 @@ from labelset import check
 from labelset.kernels._choice import IMPLEMENTATIONS
 from labelset.labels import Labels
 from labelset.linear._entries import entries_of
-from labelset.linear._logits import Logits, OneBuffer
 from labelset.linear._sums import Gradients, Step
 from labelset.losses import Separable
 from labelset.losses._base import as_loss
@@ -78,15 +77,13 @@ class Job:
         """The value and the wanted gradients; makes the step of SGD where there is one."""
         x = features.to(self.dtype)
         scale, share = self._scale(len(x) * len(weight))
-        entries = entries_of(self.loss, self.impl, self.labels, x)
+        entries = entries_of(self.loss, self.impl, self.labels, x, weight)
         sums = Gradients(features, weight, bias, wanted, scale, share, self.step)
         differentiate = any(wanted) or self.step is not None
-        in_place = entries.in_place and weight.dtype == x.dtype and x.device.type == "cuda"
-        logits = OneBuffer(x, entries.width) if in_place else Logits()
         for first, last in entries.blocks:
             w = weight[first:last].to(x.dtype)
             b = None if bias is None else bias[first:last].to(x.dtype)
-            slope = entries.add(logits.of(x, w, b), first, last)
+            slope = entries.slopes(x, w, b, first, last)
             if differentiate:
                 sums.add(slope, x, w, first, last)
         value = entries.total() * scale

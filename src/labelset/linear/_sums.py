@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -10,6 +11,9 @@ from torch import Tensor
 from labelset.linear._product import SumOfProducts, multiply_, wide_product
 
 __all__ = ["Gradients", "Step"]
+
+PIECE = 2**26  # numbers of a product that is not rounded, which is used up before the next one
+EVEN = 256  # labels: every piece begins at an address that is read fast
 
 
 class Step(NamedTuple):
@@ -71,9 +75,9 @@ class Gradients:
         x, rest = self._shared(x)
         if out.dtype == slope.dtype and rest is None:
             multiply_(slope.T, x, out, scale=self.scale)
-        else:
-            times = self.scale if rest is None else self.scale * rest
-            out.copy_(wide_product(slope.T, x) * times)
+            return
+        for first, last, product in _wide_products(slope, x):
+            out[first:last] = product.mul_(self.scale if rest is None else self.scale * rest)
 
     def _shared(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Features times the share; what of it is still missing."""
@@ -88,11 +92,20 @@ class Gradients:
     def _move(self, step: Step, slope: Tensor, x: Tensor, first: int, last: int) -> None:
         weight, bias = self.held
         x, rest = self._shared(x)
-        slopes = wide_product(slope.T, x)
-        slopes = slopes if rest is None else slopes * rest
-        descend_(weight[first:last], slopes, self.scale, step, first * weight.shape[1])
+        for start, end, slopes in _wide_products(slope, x):
+            slopes = slopes if rest is None else slopes * rest
+            here = weight[first + start : first + end]
+            descend_(here, slopes, self.scale, step, (first + start) * weight.shape[1])
         if bias is not None:
             bias[first:last] -= (step.rate * self._summed(slope)).to(bias.dtype)
+
+
+def _wide_products(slope: Tensor, x: Tensor) -> Iterator[tuple[int, int, Tensor]]:
+    """slope.T @ x not rounded to 16 bits, some labels at a time: the first, the last + 1."""
+    labels = max(1, PIECE // max(1, x.shape[1] * EVEN)) * EVEN
+    for first in range(0, slope.shape[1], labels):
+        last = min(first + labels, slope.shape[1])
+        yield first, last, wide_product(slope[:, first:last].T, x)
 
 
 def descend_(weight: Tensor, slopes: Tensor, scale: float, step: Step, first: int) -> None:
