@@ -143,7 +143,8 @@ def _slopes_on(
     total = tl.zeros([TOGETHER], tl.float32)
     while k < end:  # (not a range: Triton's interpreter cannot count to a loaded number)
         here = k + tl.arange(0, TOGETHER) < end
-        column = tl.load(stored + k + tl.arange(0, TOGETHER), mask=here, other=0) - first
+        label = tl.load(stored + k + tl.arange(0, TOGETHER), mask=here, other=0)
+        column = label.to(tl.int64) - first
         v = tl.zeros([TOGETHER], tl.float32)
         for start in range(0, FEATURES, PIECE):
             feature = start + tl.arange(0, PIECE)
