@@ -11,13 +11,13 @@ from torch import Tensor
 
 from labelset.kernels._entry_blocks import block_of_entries, few_entries, mean_of_blocks
 from labelset.kernels._gradient import Kernel, Result
-from labelset.kernels._kinds import LabelTypes, label_kind, label_types
+from labelset.kernels._kinds import LabelTypes, label_kind
 from labelset.kernels._launch import Launch, Ready, numbers
 from labelset.kernels._stored import block_starts
 from labelset.kernels._tile import ASSERTING
 from labelset.labels import Labels
 
-__all__ = ["Sums", "block_width", "blocks_of_entries", "entries"]
+__all__ = ["Sums", "block_width", "entries"]
 
 BLOCK = 2048
 SMALL, SMALL_BLOCK = 2**16, 4096  # entries that one program goes through, and how many at a time
@@ -55,10 +55,11 @@ def entries(
     `formula` gives (value, slope) of (v, on) where labels are hard, and the values and slopes of
     both sides where they may be soft.
     """
-    n = scores.numel()
-    if columns or isinstance(labels, tuple) or n > SMALL:
-        return lambda v, y: blocks_of_entries(formula, columns, v, y, mean)
-    kind, soft = label_kind(labels)
+    if isinstance(labels, tuple):
+        return lambda v, y: _stored_entries(formula, columns, v, y, mean)
+    if columns or scores.numel() > SMALL:
+        return _many(formula, columns, scores, labels, mean)
+    n, (kind, soft) = scores.numel(), label_kind(labels)
     constants = {
         "formula": formula, "KIND": kind, "SOFT": soft, "EVEN": n % SMALL_BLOCK == 0,
         "BLOCK": SMALL_BLOCK,
@@ -85,20 +86,61 @@ class _Few:
         return value, gradient, None
 
 
-def blocks_of_entries(
-    formula: Any, columns: list[Tensor], scores: Tensor, labels: Tensor | Labels, mean: bool
-) -> Result:
-    """By as many programs as there are blocks."""
-    scores = scores.contiguous()
-    gradient = torch.empty_like(scores)
+def _many(
+    formula: Any, columns: list[Tensor], scores: Tensor, labels: torch.dtype, mean: bool
+) -> Kernel:
     entries = scores.numel()
     rows, n = scores.shape
-    stored = isinstance(labels, Labels)
-    if not stored and not columns and entries < 2**31 - BLOCK:
+    if not columns and entries < 2**31 - BLOCK:
         rows, n = 1, entries  # entry by entry, the matrix is one long row
-    sums = Sums(labels, rows, n, block_width(n, stored))
+    block, (kind, soft) = block_width(n, stored=False), label_kind(labels)
+    tiles = -(-n // block)
+    columns = [t.contiguous() for t in columns]
+    strides = tuple(int(t.numel() > 1) for t in columns)
+    types = scores.dtype, labels, *(t.dtype for t in columns)
+    launch = _launch(formula, kind, soft, n, n, block, strides, types)
+    scale = 1.0 / entries if mean else 1.0
+    ready = Ready(launch, rows * tiles, (n, n, tiles, 0, tiles, scale))
+    counted = soft or kind == "hard"
+    share = entries if mean and counted else 0
+    return _Many(ready, columns, numbers(scores.device, rows * tiles), counted, soft, share)
+
+
+@dataclass(frozen=True)
+class _Many:
+    """By as many programs as there are blocks."""
+
+    ready: Ready
+    columns: list[Tensor]
+    partial: Tensor
+    """Like the sums of the values of all blocks."""
+    counted: bool
+    soft: bool
+    entries: int
+    """How many there are, where the mean is over those that are known; 0 where it is not."""
+
+    def __call__(self, scores: Tensor, labels: Tensor) -> Result:
+        scores, labels = scores.contiguous(), labels.contiguous()
+        gradient, partial = torch.empty_like(scores), torch.empty_like(self.partial)
+        counts = torch.empty_like(partial) if self.counted else partial
+        first, second = (*self.columns, scores, scores)[:2]
+        self.ready(scores, labels, labels, labels, first, second, gradient, partial, counts)
+        if not self.counted:
+            return partial.sum(), gradient, None
+        value, share = _known(partial, counts, self.entries)
+        return value, gradient, share if self.entries and self.soft else None
+
+
+def _stored_entries(
+    formula: Any, columns: list[Tensor], scores: Tensor, labels: Labels, mean: bool
+) -> Result:
+    scores = scores.contiguous()
+    gradient = torch.empty_like(scores)
+    rows, n = scores.shape
+    entries = rows * n
+    sums = Sums(labels, rows, n, block_width(n, stored=True))
     sums.add(formula, columns, scores, n, n, gradient, 1.0 / entries if mean else 1.0)
-    value, factor = sums.value(entries, mean)
+    value, factor = sums.value(entries if mean else 0)
     return value, gradient, factor
 
 
@@ -108,16 +150,15 @@ def block_width(n: int, stored: bool) -> int:
 
 
 class Sums:
-    """Sums of values over the entries of a matrix, which may come in parts, label by label."""
+    """Sums of values where labels are stored; a matrix may come in parts, label by label."""
 
-    def __init__(self, labels: Tensor | Labels, rows: int, n: int, block: int) -> None:
+    def __init__(self, labels: Labels, rows: int, n: int, block: int) -> None:
         self.rows, self.block, self.tiles = rows, block, -(-n // block)
-        self.kind, self.soft = label_kind(label_types(labels))
-        self.target = _arrays(labels, block)
-        device = self.target[0].device
-        self.partial = numbers(device, rows * self.tiles)
-        self.counted = self.soft or self.kind == "hard"
-        self.counts = torch.empty_like(self.partial) if self.counted else self.partial
+        self.soft = labels.values is not None
+        values = labels.indices if labels.values is None else labels.values
+        self.target = block_starts(labels, block), labels.indices, values
+        self.partial = numbers(labels.device, rows * self.tiles)
+        self.counts = torch.empty_like(self.partial) if self.soft else self.partial
 
     def add(
         self,
@@ -137,32 +178,27 @@ class Sums:
         tiles = -(-n // self.block)
         columns = [t.contiguous() for t in columns]
         first, second = (*columns, scores, scores)[:2]
-        target, stored, soft = self.target
         strides = tuple(int(t.numel() > 1) for t in columns)
-        types = scores.dtype, target.dtype, soft.dtype, first.dtype, second.dtype
-        kind = self.kind, self.soft
-        launch = _launch(formula, *kind, n, stride, self.block, strides, types)
+        types = scores.dtype, *(t.dtype for t in (*self.target, first, second))
+        launch = _launch(formula, "stored", self.soft, n, stride, self.block, strides, types)
         launch(
             self.rows * tiles,
-            (scores, target, stored, soft, first, second, gradient, self.partial, self.counts),
+            (scores, *self.target, first, second, gradient, self.partial, self.counts),
             (n, stride, tiles, skipped, self.tiles, scale),
         )
 
-    def value(self, entries: int, mean: bool) -> tuple[Tensor, Tensor | None]:
-        """The sum, or, for the mean, that times entries / known entries, and this factor."""
-        if not self.counted:
+    def value(self, entries: int) -> tuple[Tensor, Tensor | None]:
+        """The sum; for a mean, that times entries / known entries, and this factor."""
+        if not self.soft:
             return self.partial.sum(), None
-        partial, counts = self.partial, self.counts
-        if len(partial) > FEW:  # one program adds up a few; many are added up beforehand
-            partial, counts = partial.sum()[None], counts.sum()[None]
-        value, share = numbers(partial.device), numbers(partial.device)
-        _mean(1, (partial, counts, value, share), (len(partial), float(entries if mean else 0)))
-        return value, share if mean and self.soft else None
+        value, share = _known(self.partial, self.counts, entries)
+        return value, share if entries else None
 
 
-def _arrays(labels: Tensor | Labels, block: int) -> tuple[Tensor, Tensor, Tensor]:
-    """What the kernel reads as target, stored and soft."""
-    if isinstance(labels, Labels):
-        values = labels.indices if labels.values is None else labels.values
-        return block_starts(labels, block), labels.indices, values
-    return (labels.contiguous(),) * 3
+def _known(partial: Tensor, counts: Tensor, entries: int) -> tuple[Tensor, Tensor]:
+    """The sum of what is known, times the inverse of its share of the entries, and that."""
+    if len(partial) > FEW:  # one program adds up a few; many are added up beforehand
+        partial, counts = partial.sum()[None], counts.sum()[None]
+    value, share = torch.empty_like(partial[0]), torch.empty_like(partial[0])
+    _mean(1, (partial, counts, value, share), (len(partial), float(entries)))
+    return value, share

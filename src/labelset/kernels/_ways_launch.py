@@ -92,24 +92,25 @@ def way_kernel(loss: Any, scores: Tensor, labels: LabelTypes, way: str, mean: bo
     width = job.at(job.axis).width
     if job.few:
         handed = handed_numbers(job.rows, job.n, sum(job.programs), job.kinds)
-        return _OneLaunch(job.all_at_once(), width, handed, numbers(scores.device))
+        likes = numbers(scores.device, handed), numbers(scores.device)
+        return _OneLaunch(job.all_at_once(), width, *likes)
     return _ThreeLaunches(job.log_sums(), job.finish(), job.back(), width, job.handed())
 
 
 @dataclass(frozen=True)
 class _OneLaunch:
-    """The kernel of a small job, the width of its tiles, how many numbers its parts hand on."""
+    """The kernel of a small job, and the width of its tiles."""
 
     ready: Ready
     width: int
-    handed: int
-    number: Tensor
-    """Like the result: to make another like it takes half the time."""
+    handed: Tensor
+    """Like what its parts hand on, as `result` is: to make another like it takes half the time."""
+    result: Tensor
 
     def __call__(self, scores: Tensor, labels: Tensor | Labels) -> Result:
         scores = scores.contiguous()
-        gradient, result = torch.empty_like(scores), torch.empty_like(self.number)
-        handed = numbers(scores.device, self.handed)
+        gradient, result = torch.empty_like(scores), torch.empty_like(self.result)
+        handed = torch.empty_like(self.handed)
         self.ready(scores, *label_arrays(labels, self.width), handed, gradient, result)
         return result, gradient, None
 
