@@ -31,7 +31,7 @@ from labelset.bench import (
 )
 from labelset.bench import _implementations as implementations
 from labelset.bench import _peers as peers
-from labelset.bench._errors import errors, truth
+from labelset.bench._errors import Errors, errors, truth
 from labelset.bench._floor import copy_bandwidth, floor_bytes
 from labelset.bench._measure import _Drawn
 from labelset.bench._memory import bounded, is_out_of_memory, peak
@@ -133,6 +133,14 @@ def test_a_wrong_kernel_is_seen(monkeypatch):
         (row,) = measured(["eager"])
         assert row.note.startswith("WRONG")
         assert not row.gradient_error <= 9e-3
+
+
+def test_rounding_that_the_formula_has_too_is_not_wrong():
+    plain = Errors(0.02, 0.05, 7)
+    assert Errors(1e-4, 1e-4, 7).note(torch.float32, lambda: pytest.fail("not asked for")) == ""
+    assert Errors(0.04, 0.01, 7).note(torch.float32, lambda: plain).startswith("ill-conditioned")
+    for off in (Errors(0.04, 0.3, 7), Errors(0.1, 0.05, 7), Errors(float("nan"), 0.0, 7)):
+        assert off.note(torch.float32, lambda: plain).startswith("WRONG")
 
 
 def test_errors_are_relative_and_normwise():

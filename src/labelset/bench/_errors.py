@@ -17,7 +17,8 @@ __all__ = ["Errors", "Truth", "errors", "truth"]
 WHOLE = {"cpu": 2**22, "cuda": 2**27}
 """Entries up to which all rows are compared."""
 ALLOWED = {torch.float32: 1e-3, torch.bfloat16: 2e-2, torch.float16: 2e-2}
-"""Errors above these are not rounding."""
+"""Errors above these are not rounding, but where those of the formula itself are as large."""
+SIMILAR = 4.0
 
 
 class Truth(NamedTuple):
@@ -35,10 +36,17 @@ class Errors(NamedTuple):
     gradient: float
     rows: int
 
-    def note(self, dtype: torch.dtype) -> str:
-        """A warning where they are more than rounding."""
-        good = max(self.value, self.gradient) <= ALLOWED[dtype]  # False for NaN too
-        return "" if good else "WRONG: value or gradient is not that of the formula"
+    def note(self, dtype: torch.dtype, plain: Callable[[], Errors]) -> str:
+        """A warning where they are more than rounding; `plain`: those of the formula in the dtype.
+
+        Where a sum of the formula cancels, rounding is all that is left of it.
+        """
+        if max(self.value, self.gradient) <= ALLOWED[dtype]:  # False for NaN too
+            return ""
+        own = plain()
+        if self.value <= SIMILAR * own.value and self.gradient <= SIMILAR * own.gradient:
+            return "ill-conditioned: the formula in this dtype is as far from float64"
+        return "WRONG: value or gradient is not that of the formula"
 
 
 def truth(eager: Loss, inputs: Inputs) -> Truth | None:

@@ -132,8 +132,12 @@ def _compared(drawn: _Drawn, name: str, function: Any, labels: Any) -> dict[str,
         return {"note": "errors not measured: too little memory for float64"}
     if drawn.truth.rows < drawn.case.rows:
         _forget_compiled(name)
-    found = errors(function, drawn.inputs.scores, labels, drawn.truth)
-    note = found.note(DTYPES[drawn.case.dtype])
+    scores, true = drawn.inputs.scores, drawn.truth
+    found = errors(function, scores, labels, true)
+    plain = example(drawn.case.loss, "eager")
+    note = found.note(
+        DTYPES[drawn.case.dtype], lambda: errors(plain, scores, drawn.inputs.labels, true)
+    )
     return {
         "value_error": found.value,
         "gradient_error": found.gradient,
