@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -139,10 +139,10 @@ def _lines(held: Run, piece: Tensor | Dataset, first: int, to: str) -> str:
     """The lines of some rows, of which the first has this number."""
     p = held.probabilities(held.score(piece) if isinstance(piece, Dataset) else piece)
     predicted = held.decide(p)
-    starts, lines = predicted.indptr.tolist(), [_head(to) if first == 0 else ""]
-    for i in range(len(p)):
-        on = predicted.indices[starts[i] : starts[i + 1]].tolist()
-        chances = [round(x, 6) for x in p[i, on].tolist()]
+    every = p[predicted.rows(), predicted.indices.long()].tolist()
+    labels, lines = predicted.indices.tolist(), [_head(to) if first == 0 else ""]
+    for i, (start, end) in enumerate(pairwise(predicted.indptr.tolist())):
+        on, chances = labels[start:end], [round(x, 6) for x in every[start:end]]
         lines.append(_line(first + i, on, [held.names[j] for j in on], chances, to))
     return "".join(lines)
 

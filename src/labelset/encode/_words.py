@@ -12,7 +12,7 @@ from labelset.data import SparseRows
 
 __all__ = ["counted", "vocabulary"]
 
-WORD = re.compile(r"\b\w\w+\b")
+WORD = re.compile(r"\w\w+")
 """Two letters or digits and more, as in scikit-learn."""
 
 
@@ -35,9 +35,9 @@ def vocabulary(
     in_texts: Counter[str] = Counter()
     often: Counter[str] = Counter()
     for text in texts:
-        counts = Counter(_terms(text, ngrams))
-        in_texts.update(counts.keys())
-        often.update(counts)
+        terms = _terms(text, ngrams)
+        in_texts.update(set(terms))
+        often.update(terms)
     kept = sorted(term for term, count in in_texts.items() if count >= least)
     if len(kept) > most:
         kept = sorted(sorted(kept, key=lambda term: -often[term])[:most])
@@ -49,7 +49,8 @@ def counted(texts: Sequence[str], words: Sequence[str], ngrams: int) -> SparseRo
     number = {word: at for at, word in enumerate(words)}
     lengths, columns, values = np.zeros(len(texts), dtype=np.int64), [], []
     for row, text in enumerate(texts):
-        found = Counter(number[t] for t in _terms(text, ngrams) if t in number)
+        found = Counter(map(number.get, _terms(text, ngrams)))
+        found.pop(None, None)
         columns.append(np.fromiter(found.keys(), np.int32, len(found)))
         values.append(np.fromiter(found.values(), np.float32, len(found)))
         lengths[row] = len(found)
