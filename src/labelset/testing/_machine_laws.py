@@ -48,24 +48,25 @@ def autocast(loss: Loss) -> None:
 
 def compiled(loss: Loss) -> None:
     """torch.compile takes it, and its link, in one piece and changes nothing."""
-    cases = Cases(loss)
-    for v, y in (cases(5, 4, 60), cases(4, 3, 61, unknown=True)):
-        _same_compiled(loss, v, y)
-        _same_compiled(loss, v, Labels.from_dense(y))
+    known, lacking = Cases(loss)(5, 4, 60), Cases(loss)(5, 4, 61, unknown=True)
+    _same_compiled(loss, known, lacking)  # what is made of the first labels serves the second
+    for v, y in (known, lacking):
+        _same_compiled(loss, (v, Labels.from_dense(y)))
     if isinstance(loss, Loss) and loss.link_missing() is None:
-        _same_compiled(lambda v, _: loss.link(v), v, y)
+        _same_compiled(lambda v, _: loss.link(v), lacking)
 
 
-def _same_compiled(loss: Callable[..., Tensor], v: Tensor, y: Any) -> None:
+def _same_compiled(loss: Callable[..., Tensor], *batches: tuple[Tensor, Any]) -> None:
     torch._dynamo.reset()
     fast = torch.compile(lambda s, t: loss(s, t), fullgraph=True, backend="aot_eager")
-    want = value_and_grad(loss, v, y)
-    try:
-        got = value_and_grad(fast, v, y)
-    except torch._dynamo.exc.TorchDynamoException as error:
-        raise LawBroken(f"torch.compile breaks the graph: {error}") from None
-    near(got[0], want[0], "torch.compile changes the value")
-    near(got[1], want[1], "torch.compile changes the gradient")
+    for v, y in batches:
+        want = value_and_grad(loss, v, y)
+        try:
+            got = value_and_grad(fast, v, y)
+        except torch._dynamo.exc.TorchDynamoException as error:
+            raise LawBroken(f"torch.compile breaks the graph: {error}") from None
+        near(got[0], want[0], "torch.compile changes the value")
+        near(got[1], want[1], "torch.compile changes the gradient")
 
 
 def functional(loss: Loss) -> None:
