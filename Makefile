@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WHEEL := build/environment
+SPREAD := -n 2 --dist loadfile --no-loadscope-reorder # what tests of a file share is made once
 NEEDED := --constraint constraints.txt --editable '.[test]'
 export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE := # what a process has compiled the others need not
@@ -17,7 +18,7 @@ test: .venv/installed
 	$(BIN)/ruff format --check src tests benchmarks examples docs/conf.py
 	$(BIN)/mypy
 	$(BIN)/python -m labelset.pages docs --missing
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest $(SPREAD)
 
 study: .venv/installed
 	$(BIN)/labelset study --out study-run --resume $(STUDY)
@@ -35,7 +36,7 @@ wheel: .venv/installed
 	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt "$$(ls dist/*.whl)[test]"
 	$(WHEEL)/bin/python -P -c 'import labelset, sys; sys.exit("site-packages" not in labelset.__file__)'
-	$(WHEEL)/bin/python -m pytest tests -n 2 -p no:cacheprovider
+	$(WHEEL)/bin/python -m pytest tests $(SPREAD) -p no:cacheprovider
 
 format: .venv/installed
 	$(BIN)/ruff check --fix src tests benchmarks examples docs/conf.py

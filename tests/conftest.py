@@ -1,8 +1,11 @@
 """Settings for all tests: one thread each, and the same random examples on every CI run.
 
 Triton's kernels run in its interpreter, which must be asked for before anything imports Triton.
+Of files that run side by side, those that take long go first, so that none is waited for at the
+end.
 """
 
+import multiprocessing
 import os
 from pathlib import Path
 
@@ -14,7 +17,27 @@ import torch
 
 KERNELS = {Path(__file__).parent / folder for folder in ("kernels", "linear")}
 
+LONG = [
+    *("losses/test_laws.py", "kernels/test_batch_losses.py", "data/test_bounded_memory.py"),
+    *("distributed/test_ranks.py", "cli/test_torchrun.py", "train/test_ranks.py"),
+    *("distributed/test_labels.py", "testing/test_planted.py", "packaging/test_wheel.py"),
+    *("kernels/test_pairs.py", "linear/test_fused.py", "packaging/test_site.py"),
+    *("sklearn/test_checks.py", "study/test_study.py", "report/test_sizes.py"),
+    *("keras/test_carried.py", "decide/test_tuned.py", "cli/test_conventions.py"),
+    *("transformers/test_ranks.py", "transformers/test_trainer.py", "testing/test_map_laws.py"),
+    *(
+        "data/test_short_rows.py",
+        "train/test_safe_killed.py",
+        "sklearn/test_classifier.py",
+        "kernels/test_native.py",
+    ),
+    *("kernels/test_entries.py", "linear/test_linear.py", "test_pages.py", "test_catalog.py"),
+    *("torchmetrics/test_torchmetrics.py", "cli/test_training.py", "compare/test_compare.py"),
+]
+"""Files of tests, the longest first."""
+
 torch.set_num_threads(1)
+multiprocessing.set_forkserver_preload(["labelset.metrics", "labelset.proofs"])  # imported once
 hypothesis.settings.register_profile("here", deadline=None, max_examples=60)
 hypothesis.settings.register_profile(
     "ci", deadline=None, max_examples=60, derandomize=True, print_blob=True
@@ -23,7 +46,9 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_collection_modifyitems(items):
-    """The interpreter computes in NumPy, which warns where a GPU gives infinity and goes on."""
+    """Long files first. Triton's interpreter computes in NumPy, which warns of infinity."""
+    place = {Path(__file__).parent / name: at for at, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path, len(LONG)))
     for item in items:
         if KERNELS & {*item.path.parents}:
             item.add_marker(pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning"))

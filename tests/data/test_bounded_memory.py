@@ -30,6 +30,7 @@ import sys
 from pathlib import Path
 
 import torch
+import torch._dynamo  # which every optimiser asks for: once here, not in every process
 
 from labelset import encode, heads
 from labelset.artefact import Run
@@ -87,11 +88,11 @@ def predicting(path):
 
 
 torch.set_num_threads(1)
-works = [globals()[name] for name in sys.argv[1].split(",")]
-for small, large, rows, flags in json.loads(sys.argv[2]):
+for what, small, large, rows, flags in json.loads(sys.argv[1]):
     if os.fork():  # each in a process of its own, in which nothing has been freed before
         assert os.wait()[1] == 0
         continue
+    works = [globals()[name] for name in what]
     if predicting in works:
         packed(small)
     grew = []
@@ -107,10 +108,10 @@ for small, large, rows, flags in json.loads(sys.argv[2]):
 """
 
 
-def grown(folder, what, tasks):
+def grown(folder, tasks):
     """Megabytes by which the peak grew, for each task, after each kind of work."""
     (folder / "work.py").write_text(WORK)
-    command = [sys.executable, "work.py", what, json.dumps(tasks)]
+    command = [sys.executable, "work.py", json.dumps(tasks)]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, env=os.environ | RETURNED
     )
@@ -142,15 +143,8 @@ def npz_sparse(path, rows):
     each = 200
     columns = np.tile(np.arange(each, dtype=np.int32) * 5, rows)
     values = np.random.default_rng(0).random(rows * each, dtype=np.float32)
-    starts = np.arange(rows + 1) * each
-    np.savez(
-        path,
-        X_indptr=starts,
-        X_indices=columns,
-        X_data=values,
-        X_shape=[rows, WIDTH],
-        Y=labels(rows),
-    )
+    matrix = {"X_indptr": np.arange(rows + 1) * each, "X_indices": columns, "X_data": values}
+    np.savez(path, **matrix, X_shape=[rows, WIDTH], Y=labels(rows))
 
 
 def csc(path, rows):
@@ -177,22 +171,18 @@ def extreme(path, rows):
     svmlight(path, rows, f"{rows} {WIDTH} 3\n")
 
 
-def arff(path, rows):
+def arff(path, rows, lines=None):
+    cells = ",".join(f"0.{i % 89 + 1}" for i in range(WIDTH - 1))
     with path.open("w") as file:
         file.write("@relation x\n")
         file.writelines(f"@attribute f{i} numeric\n" for i in range(WIDTH))
         file.write("@attribute l0 {0,1}\n@attribute l1 {0,1}\n@attribute l2 {0,1}\n@data\n")
-        cells = ",".join(f"0.{i % 89 + 1}" for i in range(WIDTH - 1))
-        file.writelines(f"{row},{cells},1,0,0\n" for row in range(rows))
+        file.writelines(lines or (f"{row},{cells},1,0,0\n" for row in range(rows)))
 
 
 def arff_sparse(path, rows):
-    with path.open("w") as file:
-        file.write("@relation x\n")
-        file.writelines(f"@attribute f{i} numeric\n" for i in range(WIDTH))
-        file.write("@attribute l0 {0,1}\n@attribute l1 {0,1}\n@attribute l2 {0,1}\n@data\n")
-        cells = ",".join(f"{i} 0.{i % 89 + 1}" for i in range(0, WIDTH, 5))
-        file.writelines(f"{{{cells},{WIDTH + row % 3} 1}}\n" for row in range(rows))
+    cells = ",".join(f"{i} 0.{i % 89 + 1}" for i in range(0, WIDTH, 5))
+    arff(path, rows, (f"{{{cells},{WIDTH + row % 3} 1}}\n" for row in range(rows)))
 
 
 def table(path, rows):
@@ -209,10 +199,11 @@ def parquet(path, rows):
     kinds = {f"f{i}": arrow.float32() for i in range(WIDTH // 10)} | dict.fromkeys(
         ("l0", "l1", "l2"), arrow.int8()
     )
+    drawn = dense(1000).reshape(10_000, WIDTH // 10)
     with file.ParquetWriter(path, arrow.schema(kinds)) as writer:
         for start in range(0, rows, 10_000):
             some = min(10_000, rows - start)
-            columns = [*dense(some // 10 + 1).reshape(-1, WIDTH // 10)[:some].T, *labels(some).T]
+            columns = [*drawn[:some].T, *labels(some).T]
             writer.write_table(arrow.table(dict(zip(kinds, columns, strict=True))))
 
 
@@ -220,16 +211,16 @@ WORDS = " ".join(f"word{i}" for i in range(1000))
 
 
 def texts(path, rows):
+    line = f'{{"text": "%d {WORDS}", "labels": [%d]}}\n'
     with path.open("w") as file:
-        for row in range(rows):
-            file.write(json.dumps({"text": f"{row} {WORDS}", "labels": [row % 3]}) + "\n")
+        file.writelines(line % (row, row % 3) for row in range(rows))
 
 
 def vectors(path, rows):
-    cells = [i % 89 / 8 for i in range(WIDTH - 1)]
+    cells = ", ".join(str(i % 89 / 8) for i in range(WIDTH - 1))
+    line = f'{{"features": [%d, {cells}], "labels": [%d]}}\n'
     with path.open("w") as file:
-        for row in range(rows):
-            file.write(json.dumps({"features": [row, *cells], "labels": [row % 3]}) + "\n")
+        file.writelines(line % (row, row % 3) for row in range(rows))
 
 
 def cells_of_text(path, rows):
@@ -253,10 +244,10 @@ def pictures(path, rows):
 # kind: (ending, writer, bytes of a row, decoded MB, flags)
 DENSE, SPARSE, TEXT = 4 * WIDTH, 8 * 200, len(WORDS)
 KINDS = {
-    "npy": ("npy", npy, DENSE, 64, {"labels": "?_y.npy"}),
-    "npz": ("npz", npz, DENSE, 64, {}),
+    "npy": ("npy", npy, DENSE, 32, {"labels": "?_y.npy"}),
+    "npz": ("npz", npz, DENSE, 32, {}),
     "npz-compressed": ("npz", npz_compressed, DENSE, 32, {}),
-    "npz-sparse": ("npz", npz_sparse, SPARSE, 48, {}),
+    "npz-sparse": ("npz", npz_sparse, SPARSE, 24, {}),
     "scipy-csc": ("npz", csc, SPARSE, 16, {"labels": "?_y.npy"}),
     "svmlight": ("svm", svmlight, SPARSE, 10, {}),
     "extreme": ("txt", extreme, SPARSE, 10, {}),
@@ -267,167 +258,43 @@ KINDS = {
     "jsonl-texts": ("jsonl", texts, TEXT, 16, {}),
     "jsonl-features": ("jsonl", vectors, DENSE, 20, {}),
     "csv-texts": ("csv", cells_of_text, TEXT, 16, {"text_column": "body", "label_column": "tags"}),
-    "pictures": ("d", pictures, 128 * 128 * 3, 48, {}),
+    "pictures": ("d", pictures, 128 * 128 * 3, 30, {}),
 }
+TRAINED = {"npz": 96, "npz-sparse": 72, "csv-texts": 48, "pictures": 64}
 only_on_linux = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="the peak is read from /proc"
 )
 
 
-def task(folder, kind, less, size):
-    """A small file of several blocks, one of so many decoded MB, its rows, and the flags."""
+def task(folder, what, kind, less, size):
+    """What to do with a small file of several blocks and with one of so many decoded MB."""
     ending, write, each, _, flags = KINDS[kind]
     rows = size * MB // each
-    small, large = folder / f"{kind}.small.{ending}", folder / f"{kind}.large.{ending}"
+    small, large = (folder / f"{what[0]}-{kind}.{of}.{ending}" for of in ("small", "large"))
     write(small, less * MB // each)
     write(large, rows)
-    return str(small), str(large), rows, flags
+    return what, str(small), str(large), rows, flags
 
 
-def some(names, each):
-    """The names in groups, whose processes share the time it takes to import everything."""
-    return [
-        pytest.param(names[i : i + each], id=" ".join(names[i : i + each]))
-        for i in range(0, len(names), each)
-    ]
-
-
-@only_on_linux
-@pytest.mark.parametrize("kinds", some([*KINDS], 5))
-def test_reading_and_predicting_are_bounded(tmp_path, kinds):
-    sizes = {kind: KINDS[kind][3] for kind in kinds}
-    tasks = [task(tmp_path, kind, 6, size) for kind, size in sizes.items()]
-    found = grown(tmp_path, "reading,predicting", tasks)
-    for (kind, size), grew in zip(sizes.items(), found, strict=True):
-        assert max(grew) < size / 3, kind
-
-
-TRAINED = {"npz": 96, "npz-sparse": 72, "csv-texts": 48, "pictures": 64}
+@pytest.fixture(scope="module")
+def grew(tmp_path_factory):
+    """By kind of work and file; one process starts all the others, and so imports everything."""
+    folder, read = tmp_path_factory.mktemp("bounded"), ("reading", "predicting")
+    tasks = [task(folder, read, kind, 6, size) for kind, (*_, size, _) in KINDS.items()]
+    tasks += [task(folder, ("training",), kind, 16, size) for kind, size in TRAINED.items()]
+    found = grown(folder, tasks)
+    assert len(found) == len(tasks)
+    names = [("reading", kind) for kind in KINDS] + [("training", kind) for kind in TRAINED]
+    return dict(zip(names, found, strict=True))
 
 
 @only_on_linux
-@pytest.mark.parametrize("kinds", some([*TRAINED], 2))
-def test_training_is_bounded(tmp_path, kinds):
-    found = grown(tmp_path, "training", [task(tmp_path, kind, 16, TRAINED[kind]) for kind in kinds])
-    for kind, (grew,) in zip(kinds, found, strict=True):
-        assert grew < TRAINED[kind] / 3, kind
-
-
-# ---- many short rows: what a row costs besides its input ----------------------------------------
-
-SHORT = """
-import json
-import os
-import sys
-from dataclasses import replace
-from pathlib import Path
-
-import torch
-
-from labelset.data import ensure_split, inspect, load
-
-
-def peak():
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
-
-
-def worked(path, flags):
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again at what is held now
-    data = load(path, memory=1, **flags)
-    loaded = peak()
-    inspect(data)
-    data.fingerprint()
-    made = ensure_split(replace(data, split=None))
-    assert sum(made.sizes()) == len(made)
-    return len(data), loaded, peak()
-
-
-torch.set_num_threads(1)
-for small, large, flags in json.loads(sys.argv[1]):
-    if os.fork():  # each in a process of its own, in which nothing has been freed before
-        assert os.wait()[1] == 0
-        continue
-    worked(small, flags)  # what is needed once, however many rows there are
-    _, *before = worked(small, flags)
-    rows, *after = worked(large, flags)
-    grew = [(there - here) / rows for here, there in zip(before, after, strict=True)]
-    print(json.dumps(grew), flush=True)
-    os._exit(0)
-"""
-PARTS = ("train", "valid", "test")
-FEW, MANY = 20_000, 120_000
-
-
-def short_jsonl(path, rows):
-    line = '{"id": "row%d", "text": "a b %d", "labels": ["x%d", "y%d"], "split": "%s"}\n'
-    with path.open("w") as file:
-        file.writelines(line % (i, i % 99_991, i % 50, i % 7, PARTS[i % 3]) for i in range(rows))
-
-
-def short_csv(path, rows):
-    with path.open("w") as file:
-        file.write("name,body,tags,part\n")
-        line = "row%d,a b %d,x%d|y%d,%s\n"
-        file.writelines(line % (i, i % 99_991, i % 50, i % 7, PARTS[i % 3]) for i in range(rows))
-
-
-def short_parquet(path, rows):
-    arrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet as file
-
-    held = {
-        "name": [f"row{i}" for i in range(rows)],
-        "body": [f"a b {i % 99_991}" for i in range(rows)],
-        "tags": [[f"x{i % 50}", f"y{i % 7}"] for i in range(rows)],
-        "part": [PARTS[i % 3] for i in range(rows)],
-    }
-    file.write_table(arrow.table(held), path, row_group_size=10_000)
-
-
-def short_svmlight(path, rows):
-    with path.open("w") as file:
-        line = "%d,%d %d:0.5 %d:1\n"
-        each = ((i % 50, 50 + i % 7, i % 9991 + 1, 10_000 + i % 7) for i in range(rows))
-        file.writelines(line % numbers for numbers in each)
-
-
-def short_arff(path, rows):
-    kinds = ("name string", "part {train,valid,test}", "f numeric", "a {0,1}", "b {0,1}")
-    with path.open("w") as file:
-        file.write("@relation x\n")
-        file.writelines(f"@attribute {kind}\n" for kind in kinds)
-        file.write("@data\n")
-        file.writelines(f"row{i},{PARTS[i % 3]},{i % 99_991},{i % 2},1\n" for i in range(rows))
-
-
-COLUMNS = {
-    "text_column": "body",
-    "label_column": "tags",
-    "id_column": "name",
-    "split_column": "part",
-}
-SHORT_KINDS = {
-    "jsonl": (short_jsonl, {}),
-    "csv": (short_csv, COLUMNS),
-    "parquet": (short_parquet, COLUMNS),
-    "svm": (short_svmlight, {}),
-    "arff": (short_arff, {"labels": 2, "id_column": "name", "split_column": "part"}),
-}
+@pytest.mark.parametrize("kind", KINDS)
+def test_reading_and_predicting_are_bounded(grew, kind):
+    assert max(grew["reading", kind]) < KINDS[kind][3] / 3
 
 
 @only_on_linux
-def test_a_short_row_takes_few_bytes(tmp_path):
-    tasks = []
-    for kind, (write, flags) in SHORT_KINDS.items():
-        files = [tmp_path / f"{rows}.{kind}" for rows in (FEW, MANY)]
-        for path, rows in zip(files, (FEW, MANY), strict=True):
-            write(path, rows)
-        tasks.append((*map(str, files), flags))
-    command = [sys.executable, "-c", SHORT, json.dumps(tasks)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | RETURNED)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = map(json.loads, done.stdout.splitlines())
-    for kind, (loading, everything) in zip(SHORT_KINDS, found, strict=True):
-        assert loading < 70, kind
-        assert everything < 220, kind
+@pytest.mark.parametrize("kind", TRAINED)
+def test_training_is_bounded(grew, kind):
+    assert max(grew["training", kind]) < TRAINED[kind] / 3

@@ -1,6 +1,6 @@
 """What 4 ranks, then 2, then 1 find wrong, labels being spread over them, left in a folder.
 
-The ranks are forked, so that torch is imported once.
+The ranks are forked, so that torch, and what its DTensors need, is imported once.
 """
 
 import copy
@@ -9,6 +9,7 @@ import sys
 import warnings
 
 import torch
+import torch._dynamo
 from scipy.sparse import csr_matrix
 from torch import distributed, nn
 from torch.distributed import checkpoint

@@ -1,11 +1,16 @@
-"""What every rank runs under torchrun; each check returns what it found wrong."""
+"""What 2 ranks, then 4 find wrong, rows being spread over them, left in a folder.
+
+The ranks are forked, so that torch, and what its optimisers and wrappers need, is imported once.
+"""
 
 import itertools
 import sys
 import warnings
 
 import torch
+import torch._dynamo
 from torch import distributed, nn
+from torch.multiprocessing import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
 from labelset import Labels, accumulate, losses
@@ -269,15 +274,18 @@ CHECKS = (
 )
 
 
-def main(folder):
+def one_rank(rank, ranks, folder):
+    """What one of some ranks does."""
     warnings.simplefilter("error")
-    torch.set_num_threads(1)
-    distributed.init_process_group("gloo")
+    store = f"file://{folder}/store{ranks}"
+    distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks)
     found = {check.__name__: check() for check in CHECKS}
-    torch.save(found, f"{folder}/{distributed.get_rank()}.pt")
+    torch.save(found, f"{folder}/{ranks}-{rank}.pt")
     distributed.barrier()
     distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    torch.set_num_threads(1)
+    for ranks in (2, 4):
+        start_processes(one_rank, (ranks, sys.argv[1]), nprocs=ranks, start_method="fork")

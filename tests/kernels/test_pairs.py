@@ -49,13 +49,13 @@ def agree(impl, v, labels, upstream=1.0, rel=3e-6, **hyper):
 @pytest.mark.parametrize("impl", IMPLS)
 @pytest.mark.parametrize("hyper", [*LPR.examples, {"of": "asl"}], ids=lambda h: h.get("of", "-"))
 def test_value_and_gradient_with_every_link_and_kind_of_labels(impl, hyper):
-    v, y = batch(5, 37)
+    v, y = batch(3, 37)
     for labels in kinds(y).values():
         agree(impl, v, labels, upstream=3.0, **hyper)
 
 
 @pytest.mark.parametrize("impl", IMPLS)
-@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (3, 7), (2, 1025), (9, 401)])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (3, 7), (2, 1025), (3, 401)])
 def test_odd_shapes(impl, shape):
     v, y = batch(*shape, on=min(0.5, 12 / shape[1]))
     for labels in (y, ls.Labels.from_dense(y)):

@@ -28,7 +28,8 @@ def work(rank, path):
 
 
 def test_gathered_streams_have_the_value_of_the_whole(tmp_path):
-    torch.multiprocessing.spawn(work, (str(tmp_path),), nprocs=3)
+    start = torch.multiprocessing.start_processes
+    start(work, (str(tmp_path),), nprocs=3, start_method="forkserver")
     for rank in range(3):
         got = torch.load(tmp_path / f"{rank}.pt")
         for name in NAMES:

@@ -32,7 +32,7 @@ def work(rank, folder):
 
 
 def test_ranks_merge_into_one_result(tmp_path):
-    mp.start_processes(work, (str(tmp_path),), nprocs=RANKS, start_method="spawn")
+    mp.start_processes(work, (str(tmp_path),), nprocs=RANKS, start_method="forkserver")
     want = verify(*problem(), radius="box")
     for rank in range(RANKS):
         found = json.loads((tmp_path / f"{rank}.json").read_text())

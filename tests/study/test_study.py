@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -70,15 +71,20 @@ extra = true
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def made(folder: Path) -> Path:
+    """The data and the table, in a folder."""
     random = np.random.default_rng(0)
     x = random.normal(size=(240, 6)).astype("float32")
     y = x[:, :4] + 0.3 * random.normal(size=(240, 4)) > 0.7
     split = np.repeat([0, 1, 2], [120, 40, 80])
-    np.savez(tmp_path / "made.npz", X=x, Y=y.astype("uint8"), split=split)
-    (tmp_path / "table.toml").write_text(TABLE)
-    return tmp_path
+    np.savez(folder / "made.npz", X=x, Y=y.astype("uint8"), split=split)
+    (folder / "table.toml").write_text(TABLE)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return made(tmp_path)
 
 
 def test_end_to_end(folder):
@@ -180,17 +186,25 @@ def test_csvs_alone_are_gone_on_with(folder):
     assert set(both.about["rows"]) == {"made", "absent"}
 
 
-def csvs_of(folder, out):
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
     """A finished long run of the one table, of which only the CSVs are left."""
-    study(read_tables([folder / "table.toml"]), out, folder, Budget("long"))
-    (out / "cells.jsonl").unlink()
+    folder = made(tmp_path_factory.mktemp("finished"))
+    study(read_tables([folder / "table.toml"]), folder / "run", folder, Budget("long"))
+    (folder / "run" / "cells.jsonl").unlink()
+    return folder / "run"
+
+
+@pytest.fixture
+def out(folder, finished):
+    """The same beside the data, to be changed."""
+    return Path(shutil.copytree(finished, folder / "run"))
 
 
 @pytest.mark.parametrize("change", ["setting", "cell", "metric", "comparisons", "cut line"])
 @pytest.mark.parametrize("interrupted", [False, True])
-def test_csvs_are_not_kept_where_they_are_not_whole(folder, change, interrupted):
-    path, out, seen = folder / "table.toml", folder / "run", []
-    csvs_of(folder, out)
+def test_csvs_are_not_kept_where_they_are_not_whole(folder, out, change, interrupted):
+    path, seen = folder / "table.toml", []
     lines = (out / "results.csv").read_text().splitlines()
     if change == "setting":
         path.write_text(path.read_text().replace("lr = 1e-9", "lr = 1e-8"))
@@ -240,9 +254,7 @@ def test_tables_that_are_not_asked_for_keep_their_results(folder):
     assert not seen
 
 
-def test_results_that_would_be_lost_are_kept_beside(folder):
-    out = folder / "run"
-    csvs_of(folder, out)
+def test_results_that_would_be_lost_are_kept_beside(folder, out):
     before = (out / "results.csv").read_text()
     lines = before.splitlines(keepends=True)
     (out / "results.csv").write_text("".join(lines[:-1]))  # not whole
@@ -252,16 +264,13 @@ def test_results_that_would_be_lost_are_kept_beside(folder):
     assert (out / "results.csv").read_text() == lines[0]
 
 
-def test_one_folder_holds_one_version(folder):
-    out = folder / "run"
-    csvs_of(folder, out)
+def test_one_folder_holds_one_version(folder, out):
     with pytest.raises(ValueError, match="holds the long version; use another folder"):
         study(read_tables([folder / "table.toml"]), out, folder, Budget("short"))
 
 
-def test_built_in_data_are_not_set_beside_results_of_others(folder):
-    out, seen = folder / "run", []
-    csvs_of(folder, out)
+def test_built_in_data_are_not_set_beside_results_of_others(folder, out):
+    seen = []
     tables = read_tables([folder / "table.toml"])
     found = study(tables, out, None, Budget("long"), tell=lambda *cell: seen.append(cell))
     assert not seen

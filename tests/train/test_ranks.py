@@ -9,23 +9,35 @@ from pathlib import Path
 import pytest
 
 WORKER = Path(__file__).with_name("ranks_worker.py")
-FEW = ("loss two-way", "batches smaller than the ranks", "fsdp")
-DROPOUT = ("dropout", "dropout fsdp", "dropout and ranks without rows", "dropout resumed")
-
-
-def found_by(ranks, folder, *checks):
-    out = folder / "found.json"
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
-    command += ["--standalone", str(WORKER), str(out), *checks]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    return json.loads(out.read_text())
+FEW = {
+    *("loss two-way", "batches smaller than the ranks", "fsdp"),
+    *("dropout", "dropout fsdp", "dropout and ranks without rows", "dropout resumed"),
+}
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    return found_by(2, tmp_path_factory.mktemp("two"))
+def found_by(tmp_path_factory):
+    """What each rank found, by how many there were; all are started by one process."""
+    folder = tmp_path_factory.mktemp("ranks")
+    ended = subprocess.run(
+        [sys.executable, str(WORKER), str(folder)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+
+    def read(ranks):
+        files = [folder / f"{ranks}-{rank}.json" for rank in range(ranks)]
+        return [json.loads(file.read_text()) for file in files]
+
+    return read
+
+
+@pytest.fixture(scope="module")
+def two(found_by):
+    return found_by(2)
 
 
 def test_two_ranks_find_what_one_process_finds(two):
@@ -57,9 +69,7 @@ def test_ranks_fail_together(two, check):
     assert all(found[check] for found in two)
 
 
-def test_four_ranks_find_the_same(tmp_path):
-    every = found_by(4, tmp_path, *FEW, *DROPOUT)
-    assert len(every) == 4
-    for found in every:
-        assert set(found) == {*FEW, *DROPOUT}
+def test_four_ranks_find_the_same(found_by):
+    for found in found_by(4):
+        assert set(found) == FEW
         assert max(found.values()) < 1e-5, found
