@@ -139,8 +139,11 @@ def test_rounding_that_the_formula_has_too_is_not_wrong():
     plain = Errors(0.02, 0.05, 7)
     assert Errors(1e-4, 1e-4, 7).note(torch.float32, lambda: pytest.fail("not asked for")) == ""
     assert Errors(0.04, 0.01, 7).note(torch.float32, lambda: plain).startswith("ill-conditioned")
+    assert Errors(1e-6, 0.05, 7).note(torch.float32, lambda: Errors(1e-9, 0.05, 7))[:3] == "ill"
     for off in (Errors(0.04, 0.3, 7), Errors(0.1, 0.05, 7), Errors(float("nan"), 0.0, 7)):
         assert off.note(torch.float32, lambda: plain).startswith("WRONG")
+        nothing = Errors(float("inf"), float("nan"), 7)
+        assert off.note(torch.float32, lambda: nothing).startswith("WRONG")  # noqa: B023
 
 
 def test_errors_are_relative_and_normwise():

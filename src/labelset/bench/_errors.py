@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any, NamedTuple
 
 import torch
@@ -41,10 +42,11 @@ class Errors(NamedTuple):
 
         Where a sum of the formula cancels, rounding is all that is left of it.
         """
-        if max(self.value, self.gradient) <= ALLOWED[dtype]:  # False for NaN too
+        allowed = ALLOWED[dtype]
+        if self.value <= allowed and self.gradient <= allowed:  # False for NaN too
             return ""
-        own = plain()
-        if self.value <= SIMILAR * own.value and self.gradient <= SIMILAR * own.gradient:
+        bounds = [max(allowed, SIMILAR * own) for own in plain()[:2] if isfinite(own)]
+        if len(bounds) == 2 and self.value <= bounds[0] and self.gradient <= bounds[1]:
             return "ill-conditioned: the formula in this dtype is as far from float64"
         return "WRONG: value or gradient is not that of the formula"
 
