@@ -243,3 +243,23 @@ def test_a_loss_with_terms_of_its_own_is_left_to_them():
     assert Own()(v, y) == 7
     with pytest.raises(RuntimeError, match="no kernel"):
         Own(impl="triton")(v, y)
+
+
+@pytest.mark.parametrize("form", [lambda y: y > 0, lambda y: y, Labels.from_dense])
+def test_a_hyperparameter_per_label_may_be_changed_in_place(form):
+    v, y = draw(3, 50)
+    table = torch.ones(50, 2)
+    loss = losses.build("bce", pos_weight=table[:, 0], impl="triton")
+    loss(v, form(y))
+    table.mul_(10)
+    want = losses.build("bce", pos_weight=table[:, 0], impl="eager")(v, form(y))
+    assert loss(v, form(y)).item() == pytest.approx(want.item(), rel=1e-5)
+
+
+def test_results_that_are_infinite_constants():
+    f = Formula()
+    f.input(0)
+    text = source(f, [f.constant(float("inf"))], 1)
+    out = torch.zeros(4)
+    apply[(1,)](torch.ones(4), out, compiled(text), 4)
+    assert out.isposinf().all()

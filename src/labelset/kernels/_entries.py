@@ -95,7 +95,6 @@ def _many(
         rows, n = 1, entries  # entry by entry, the matrix is one long row
     block, (kind, soft) = block_width(n, stored=False), label_kind(labels)
     tiles = -(-n // block)
-    columns = [t.contiguous() for t in columns]
     strides = tuple(int(t.numel() > 1) for t in columns)
     types = scores.dtype, labels, *(t.dtype for t in columns)
     launch = _launch(formula, kind, soft, n, n, block, strides, types)
@@ -123,7 +122,7 @@ class _Many:
         scores, labels = scores.contiguous(), labels.contiguous()
         gradient, partial = torch.empty_like(scores), torch.empty_like(self.partial)
         counts = torch.empty_like(partial) if self.counted else partial
-        first, second = (*self.columns, scores, scores)[:2]
+        first, second = (*(t.contiguous() for t in self.columns), scores, scores)[:2]
         self.ready(scores, labels, labels, labels, first, second, gradient, partial, counts)
         if not self.counted:
             return partial.sum(), gradient, None

@@ -45,7 +45,7 @@ def source(formula: Formula, outputs: Sequence[int], inputs: int, short: bool = 
         if op == "input":
             names[place] = f"x{int(value)}"
         elif op == "constant":
-            names[place] = repr(value) if isfinite(value) else f'float("{value}")'
+            names[place] = _number(value)
         else:
             names[place] = f"t{place}"
             op = f"{op}_short" if short and op in SHORT else op
@@ -57,7 +57,11 @@ def source(formula: Formula, outputs: Sequence[int], inputs: int, short: bool = 
 
 def _as_block(name: str, constant: float | None) -> str:
     """A result as a block: a constant one takes the shape of the first input."""
-    return name if constant is None else f"tl.full(x0.shape, {constant!r}, tl.float32)"
+    return name if constant is None else f"tl.full(x0.shape, {_number(constant)}, tl.float32)"
+
+
+def _number(value: float) -> str:
+    return repr(value) if isfinite(value) else f'float("{value}")'
 
 
 @lru_cache(maxsize=256)
