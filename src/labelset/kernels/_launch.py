@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["ALIGNED", "Launch", "Part", "Ready", "numbers", "parts"]
+__all__ = ["ALIGNED", "Launch", "Part", "Ready", "current", "numbers", "parts"]
 
 ALIGNED = 16  # bytes: what a compiled version may take for granted of the addresses it is given
 
@@ -43,6 +44,11 @@ def parts(device: torch.device, *sizes: int) -> list[Part]:
         starts.append(starts[-1] + -(-size * 4 // ALIGNED) * ALIGNED // 4)
     whole = numbers(device, starts[-1])
     return [Part(whole, start, size) for start, size in zip(starts, sizes, strict=False)]
+
+
+def current(device: torch.device) -> AbstractContextManager[Any]:
+    """Where Triton launches is where torch is at the moment: at this device, in this context."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 class Launch:
@@ -86,7 +92,7 @@ class Launch:
         aligned: bool,
     ) -> None:
         if device is not None and device != torch.cuda.current_device():
-            with torch.cuda.device(device):  # Triton launches where torch is at the moment
+            with current(torch.device("cuda", device)):
                 return self._run(programs, device, given, places, numbers, aligned)
         version = self.versions.get(device)
         if version is not None and aligned and device is not None:

@@ -9,6 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from labelset.kernels._launch import current
+
 __all__ = ["sgd_"]
 
 BLOCK = 1024
@@ -35,10 +37,12 @@ def sgd_(
 ) -> None:
     """weight = shrink weight - rate gradient, in place; bfloat16 is rounded at random.
 
+    Both are contiguous.
     `first` is the place of the weight's first number among all of them, so that the random
     numbers do not depend on how the weights are cut into blocks.
     """
     size = weight.numel()
-    _sgd[(triton.cdiv(size, BLOCK),)](
-        weight, gradient, rate, shrink, seed, first, size, BLOCK=BLOCK
-    )
+    with current(weight.device):
+        _sgd[(triton.cdiv(size, BLOCK),)](
+            weight, gradient, rate, shrink, seed, first, size, BLOCK=BLOCK
+        )

@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from labelset.kernels._launch import current
 from labelset.labels import Labels
 
 __all__ = ["block_starts", "stored_block"]
@@ -29,9 +30,7 @@ def stored_block(k, end, stored, soft, column, SOFT: tl.constexpr, BLOCK: tl.con
 
 
 @triton.jit
-def _search(
-    pointers, stored, starts, rows, tiles, width, steps, BLOCK: tl.constexpr, LANES: tl.constexpr
-):
+def _search(pointers, stored, starts, rows, tiles, steps, BLOCK: tl.constexpr, LANES: tl.constexpr):
     """Where the stored labels of each block begin, by bisection among those of its row."""
     block = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
     inside = block <= rows * tiles
@@ -60,8 +59,9 @@ def block_starts(labels: Labels, block: int) -> Tensor:
         return labels.indptr
     count = len(labels) * tiles
     starts = torch.empty(count + 1, dtype=torch.int64, device=labels.device)
-    _search[(-(-(count + 1) // SEARCHERS),)](
-        labels.indptr, labels.indices, starts, len(labels), tiles, labels.n,
-        labels.n.bit_length(), BLOCK=block, LANES=SEARCHERS,
-    )  # fmt: skip
+    with current(labels.device):
+        _search[(-(-(count + 1) // SEARCHERS),)](
+            labels.indptr, labels.indices, starts, len(labels), tiles, labels.n.bit_length(),
+            BLOCK=block, LANES=SEARCHERS,
+        )  # fmt: skip
     return starts
