@@ -128,6 +128,16 @@ def slopes():
             num_warps=4, num_stages=3,
         )  # fmt: skip
         assert _slopes.SHARING * (made.metadata.shared + 1024) <= 233_472  # they fit together
+    kernel, numbers = _slopes._slopes_on, ("first", "blocks", "block", "place")
+    both = ls.losses.build("bce")._pair(1152, torch.device("cpu")).function(soft=True, short=True)
+    given = {"formula": both, "BIAS": True, "FEATURES": 768}
+    given |= {name: getattr(_slopes, name) for name in ("LANES", "TOGETHER", "PIECE")}
+    signature = dict.fromkeys(kernel.arg_names, "constexpr")
+    signature |= dict.fromkeys((*numbers, "x_stride", "w_stride", "stride"), "i32")
+    signature |= dict.fromkeys(("x", "w", "slopes", "bias"), "*bf16")
+    signature |= {"partial": "*fp32", "starts": "*i64", "stored": "*i32"}
+    places = {(kernel.arg_names.index(name),): value for name, value in given.items()}
+    triton.compile(ASTSource(kernel, signature, places), target=GPUTarget("cuda", 90, 32))
 
 
 def built_product(kernel, left, right, constants, others, num_warps=8, num_stages=4):

@@ -15,6 +15,7 @@ N = 700
 def small_blocks(monkeypatch):
     """Several blocks, the last one smaller and odd, also at the sizes of a test."""
     monkeypatch.setattr(_slopes, "LEAST", 1)
+    monkeypatch.setattr(_slopes, "SPARSE", 1)
 
 
 def draw(rows, width, monkeypatch, on=0.02):
@@ -67,7 +68,7 @@ def test_equal_to_the_plain_call(name, example, shape, bias, monkeypatch, used):
 
 
 def test_rows_with_more_labels_than_are_taken_together(monkeypatch, used):
-    (x, w, _), labels = draw(3, 16, monkeypatch, on=0.05)
+    (x, w, _), labels = draw(3, 16, monkeypatch, on=0.2)
     value = ls.linear_loss(x, w, labels, ls.losses.build("bce", reduction="sum"), impl="triton")
     want = ls.losses.build("bce", reduction="sum").eager(x.double() @ w.double().T, labels)
     assert used
@@ -99,6 +100,30 @@ def test_values_far_below_one_are_not_lost_in_products(monkeypatch, used):
     assert value.item() == pytest.approx(want.item(), rel=2e-5)
 
 
+class Steep(type(ls.losses.build("bce"))):
+    """One whose values, taken for those of labels that are off, would leave nothing of others."""
+
+    def pos(self, v):
+        return torch.exp(-v)
+
+    def neg(self, v):
+        return torch.exp(v)
+
+
+def test_well_separated_labels_keep_their_value(monkeypatch, used):
+    (x, w, _), _ = draw(16, 16, monkeypatch)
+    x, w = torch.eye(16).half(), torch.full_like(w, -12.0)
+    for i in range(16):
+        w[40 * i, i] = 12.0
+    labels = ls.Labels.from_lists([[40 * i] for i in range(16)], n=N)
+    for loss, which in ((ls.losses.build("bce", reduction="sum"), True), (Steep(), False)):
+        value = ls.linear_loss(x, w, labels, loss, impl="triton")
+        want = loss.eager(x.double() @ w.double().T, labels)
+        assert bool(used) == which
+        used.clear()
+        assert value.item() == pytest.approx(want.item(), rel=2e-3)
+
+
 def test_who_goes_the_other_way(monkeypatch, used):
     (x, w, _), labels = draw(5, 8, monkeypatch)
     per_label = ls.losses.build("bce", pos_weight=torch.linspace(0.5, 2, N))
@@ -112,6 +137,9 @@ def test_who_goes_the_other_way(monkeypatch, used):
         (x[:, 1:], w[:, 1:], labels, "bce"),  # addresses between those read at once
     ):
         ls.linear_loss(features, weight, y, loss, impl="triton")
-    monkeypatch.setattr(_slopes, "LEAST", 2**22)
-    ls.linear_loss(x, w, labels, "bce", impl="triton")
+    for name in ("LEAST", "SPARSE"):
+        with monkeypatch.context() as patch:
+            patch.setattr(_slopes, name, 2**22)
+            ls.linear_loss(x, w, labels, "bce", impl="triton")
+    ls.linear_loss(x.repeat(1, 4)[:, 8:8], w.repeat(1, 4)[:, 8:8], labels, "bce", impl="triton")
     assert not used

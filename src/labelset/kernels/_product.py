@@ -224,7 +224,12 @@ def _launch(
 def readable(t: Tensor) -> bool:
     """Whether rows, or columns, lie one after the other, each beginning at an aligned address."""
     step = max(t.stride())
-    return min(t.stride()) == 1 and step * 2 % ALIGNED == 0 and t.data_ptr() % ALIGNED == 0
+    return (
+        t.numel() > 0
+        and min(t.stride()) == 1
+        and step * 2 % ALIGNED == 0
+        and t.data_ptr() % ALIGNED == 0
+    )
 
 
 @lru_cache(maxsize=16)

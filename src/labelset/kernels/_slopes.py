@@ -29,7 +29,6 @@ from labelset.kernels._product import (
     readable,
     sums,
 )
-from labelset.kernels._source import compiled, source
 from labelset.kernels._stored import block_starts
 from labelset.kernels.separable import Pair
 from labelset.labels import Labels
@@ -40,6 +39,8 @@ __all__ = ["Slopes", "takes"]
 # multiplies while the other goes through the loss
 HEIGHT, WIDTH, DEPTH, SHARING = 128, 128, 64, 2
 TOGETHER, PIECE = 4, 1024  # labels that are on, and features, that a program takes at a time
+LANES = 4  # programs that share the labels of a row
+SPARSE = 256  # entries for one label that is on: with more of them, these would take the most time
 
 
 @triton.jit(do_not_specialize=["place"])
@@ -132,14 +133,15 @@ def _slopes_on(
     x, w, slopes, bias, partial, starts, stored,
     first, blocks, block, place, x_stride, w_stride, stride,
     formula: tl.constexpr, BIAS: tl.constexpr, FEATURES: tl.constexpr,
-    TOGETHER: tl.constexpr, PIECE: tl.constexpr,
+    LANES: tl.constexpr, TOGETHER: tl.constexpr, PIECE: tl.constexpr,
 ):  # fmt: skip
-    """Slopes of the labels of a row that are on, and how much more their values are.
+    """Slopes of some of the labels of a row that are on, and how much more their values are.
 
     Labels are those of one of several blocks, of which `first` is the first.
     """
-    row = tl.program_id(0).to(tl.int64)
+    row, lane = (tl.program_id(0) // LANES).to(tl.int64), tl.program_id(0) % LANES
     k, end = tl.load(starts + row * blocks + block), tl.load(starts + row * blocks + block + 1)
+    k += lane * TOGETHER
     total = tl.zeros([TOGETHER], tl.float32)
     while k < end:  # (not a range: Triton's interpreter cannot count to a loaded number)
         here = k + tl.arange(0, TOGETHER) < end
@@ -158,16 +160,22 @@ def _slopes_on(
         on, off, slope, _ = formula(v)
         total += tl.where(here, on - off, 0.0)
         tl.store(slopes + row * stride + column, slope.to(slopes.dtype.element_ty), mask=here)
-        k += TOGETHER
+        k += LANES * TOGETHER
     tl.store(partial + place + tl.program_id(0), tl.sum(total, 0))
 
 
 def takes(pair: Pair, labels: Labels, x: Tensor, weight: Tensor) -> bool:
-    """Whether these have such slopes: hard labels, and no hyperparameters per label."""
+    """Whether these have such slopes: few hard labels, and hyperparameters that are numbers.
+
+    The values of labels that are on are taken for off and put right later, so that those must not
+    be so large that nothing else would be left.
+    """
+    entries = len(x) * len(weight)
     return (
         labels.values is None
         and not pair.columns
-        and len(x) * len(weight) >= LEAST
+        and pair.mild
+        and entries >= max(LEAST, SPARSE * labels.indices.numel())
         and x.dtype == weight.dtype
         and x.element_size() == 2
         and has_tiles(x.device)
@@ -181,14 +189,12 @@ class Slopes:
     """Slopes of block after block of labels, and the sum of all values."""
 
     def __init__(self, pair: Pair, labels: Labels, rows: int, width: int) -> None:
-        off = pair.off
-        self.share = off.share
-        self.off = compiled(source(off.formula, off.outputs, 1, short=True))
+        self.off, self.share = pair.off_function, pair.off.share
         self.both = pair.function(soft=True, short=True)
         self.width, self.blocks = width, -(-labels.n // width)
         self.starts, self.stored = block_starts(labels, width), labels.indices
         tiles = -(-rows // HEIGHT) * -(-width // WIDTH)
-        self.partial = numbers(labels.device, self.blocks * (tiles + rows))
+        self.partial = numbers(labels.device, self.blocks * (tiles + rows * LANES))
         self.used = 0  # of these
 
     def write(self, x: Tensor, w: Tensor, bias: Tensor | None, first: int, out: Tensor) -> None:
@@ -196,36 +202,39 @@ class Slopes:
         from triton.tools.tensor_descriptor import TensorDescriptor
 
         rows, columns = out.shape
-        down, across = -(-rows // HEIGHT), -(-columns // WIDTH)
-        programs = min(SHARING * processors(out.device), down * across)
-        sizes = down, across, -(-down * across // programs), -(-x.shape[1] // DEPTH)
+        tiles = -(-rows // HEIGHT) * -(-columns // WIDTH)
+        programs = min(SHARING * processors(out.device), tiles)
+        turns, steps = -(-tiles // programs), -(-x.shape[1] // DEPTH)
         has_bias, held = bias is not None, out if bias is None else in_one_piece(bias)
-        off = _launch_off(self.off, self.share, has_bias, rows, columns, *sizes, out.dtype)
+        off = _launch_off(self.off, self.share, has_bias, rows, columns, turns, steps, out.dtype)
         left = TensorDescriptor.from_tensor(x, [HEIGHT, DEPTH])
         right = TensorDescriptor.from_tensor(w, [WIDTH, DEPTH])
         result = TensorDescriptor.from_tensor(out, [HEIGHT, WIDTH // 2])
         off.described(programs, (left, right, result), (held, self.partial, self.used))
-        self.used += down * across
+        self.used += tiles
         strides = x.stride(0), w.stride(0), out.stride(0)
-        on = _launch_on(self.both, has_bias, x.shape[1], *strides, out.dtype)
+        types = out.dtype, self.starts.dtype, self.stored.dtype
+        on = _launch_on(self.both, has_bias, x.shape[1], strides, types)
+        read = x, w, out, held, self.partial, self.starts, self.stored
         place = first, self.blocks, first // self.width, self.used
-        on(rows, (x, w, out, held, self.partial, self.starts, self.stored), (*place, *strides))
-        self.used += rows
+        on(rows * LANES, read, (*place, *strides))
+        self.used += rows * LANES
 
     def total(self) -> Tensor:
         """The sum of the values of all blocks so far."""
-        return self.partial[: self.used].sum()
+        return self.partial[: self.used].sum(dtype=torch.float64).float()
 
 
 @lru_cache(maxsize=256)
 def _launch_off(
-    formula: Any, share: float | None, bias: bool, rows: int, columns: int, down: int, across: int,
-    turns: int, steps: int, dtype: torch.dtype,
+    formula: Any, share: float | None, bias: bool, rows: int, columns: int, turns: int, steps: int,
+    dtype: torch.dtype,
 ) -> Launch:  # fmt: skip
     constants = {
         "formula": formula, "SHARE": share, "BIAS": bias,
         "EVEN": rows % HEIGHT == 0 and columns % WIDTH == 0, "ROWS": rows, "COLUMNS": columns,
-        "DOWN": down, "ACROSS": across, "TURNS": turns, "STEPS": steps,
+        "DOWN": -(-rows // HEIGHT), "ACROSS": -(-columns // WIDTH),
+        "TURNS": turns, "STEPS": steps,
         "HEIGHT": HEIGHT, "WIDTH": WIDTH, "DEPTH": DEPTH,
     }  # fmt: skip
     return Launch(_slopes_off, constants, num_warps=4, num_stages=3)
@@ -233,11 +242,11 @@ def _launch_off(
 
 @lru_cache(maxsize=256)
 def _launch_on(
-    formula: Any, bias: bool, features: int, x_stride: int, w_stride: int, stride: int,
-    dtype: torch.dtype,
+    formula: Any, bias: bool, features: int, strides: tuple[int, ...],
+    types: tuple[torch.dtype, ...],
 ) -> Launch:  # fmt: skip
     constants = {
         "formula": formula, "BIAS": bias, "FEATURES": features,
-        "TOGETHER": TOGETHER, "PIECE": PIECE,
+        "LANES": LANES, "TOGETHER": TOGETHER, "PIECE": PIECE,
     }  # fmt: skip
     return Launch(_slopes_on, constants, num_warps=4)

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from labelset.kernels import _native
+from labelset.kernels._evaluate import evaluate
 from labelset.kernels._formula import Formula
 from labelset.kernels._gradient import Kernel, Result
 from labelset.kernels._kinds import label_kind, label_types
@@ -23,6 +25,7 @@ __all__ = ["Pair", "separable", "traced_pair"]
 
 Side = Callable[[Tensor], Tensor]
 COLUMNS = 2  # how many numbers per label a kernel reads
+FAR, DEAR = 100.0, 1000.0  # a score, and a loss that no usual one has there
 
 
 @dataclass
@@ -54,6 +57,18 @@ class Pair:
         """The side of labels that are off, by itself."""
         formula, (_, value, _, slope) = self.soft
         return log_apart(formula, value, slope)
+
+    @cached_property
+    def off_function(self) -> Any:
+        """The Triton function of that, for 16-bit scores."""
+        return compiled(source(self.off.formula, self.off.outputs, 1, short=True))
+
+    @cached_property
+    def mild(self) -> bool:
+        """Whether labels that are off cost little at any usual score; for no numbers per label."""
+        formula, (_, value, _, _) = self.soft
+        (far,) = evaluate(formula, (value,), [np.array([-FAR, FAR])])
+        return bool(np.all(np.abs(far) <= DEAR))  # False for NaN too
 
     @cached_property
     def program(self) -> _native.Program:

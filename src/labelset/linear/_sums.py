@@ -114,7 +114,8 @@ def descend_(weight: Tensor, slopes: Tensor, scale: float, step: Step, first: in
     `first` is the place of the first of these numbers among all weights.
     """
     rate = step.rate * scale
-    if weight.device.type == "cuda" and weight.dtype == torch.bfloat16:
+    here = weight.device.type == "cuda" and weight.is_contiguous()
+    if here and weight.dtype == torch.bfloat16:
         from labelset.kernels._sgd import sgd_
 
         sgd_(weight, slopes, rate, step.shrink, step.seed, first)
