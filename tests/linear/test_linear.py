@@ -187,6 +187,38 @@ def test_bad_input(change, message):
         ls.linear_loss(**(good | change))
 
 
+class Doubled(type(ls.losses.build("bce"))):
+    """A loss that is not all told by its two sides."""
+
+    def terms(self, logits, labels):
+        values, weights = super().terms(logits, labels)
+        return 2 * values, weights
+
+
+def test_a_loss_with_terms_of_its_own_goes_by_them():
+    (x, w, _), y = draw()
+    assert ls.linear_loss(x, w, y, Doubled()) == pytest.approx(Doubled()(x @ w.T, y).item())
+    with pytest.raises(RuntimeError, match="no kernel"):
+        ls.linear_loss(x, w, y, Doubled(), impl="triton")
+    with pytest.raises(RuntimeError, match="block by block"):
+        ls.linear_loss(x, w, y, "bce", impl="compiled")
+
+
+def test_no_gradient_is_lost_in_silence():
+    (x, w, _), y = draw()
+    learnt = ls.losses.build("bce", pos_weight=torch.ones(N, requires_grad=True))
+    for labels, loss in ((y, learnt), (y.requires_grad_(), "bce")):
+        with pytest.raises(ValueError, match="no gradient here"):
+            ls.linear_loss(x, w, labels, loss)
+
+
+def test_second_derivatives_of_features_and_weights_of_two_dtypes():
+    (x, w, _), y = draw()
+    x, w = x.requires_grad_(), w.double().requires_grad_()
+    (slope,) = torch.autograd.grad(ls.linear_loss(x, w, y, "bce"), x, create_graph=True)
+    assert torch.autograd.grad(slope.square().sum(), w)[0].abs().sum() > 0
+
+
 def test_never_more_than_a_block_of_logits(monkeypatch):
     seen = []
     honest = _entries.linear

@@ -53,8 +53,12 @@ def entries_of(
 ) -> Entries:
     """By the implementation of that name, or the fastest that is there."""
     n = labels.shape[1]
-    impl = choose(impl, x)
+    named, impl = impl, choose(impl, x)
+    if impl == "compiled":
+        raise RuntimeError('nothing is compiled block by block; use impl="auto"')
     pair = loss._pair(n, x.device) if impl in ("triton", "native") and len(x) else None
+    if pair is None and named in ("triton", "native") and len(x):
+        raise RuntimeError(f'{type(loss).__name__} as it is built has no kernel; use impl="auto"')
     if pair is None:
         return _Each(labels, x, lambda v, y, *ends: _eager(loss.given(n), n, v, y, *ends))
     if impl == "triton" and isinstance(labels, Labels):

@@ -56,6 +56,11 @@ class Job:
         found = as_loss("loss", loss, Separable)
         if found.reduction == "none":
             raise ValueError('no values are kept here: use reduction="mean" or "sum"')
+        if found._learns() or (isinstance(labels, Tensor) and labels.requires_grad):
+            raise ValueError(
+                "hyperparameters and labels get no gradient here: detach them, or use "
+                "loss(linear(features, weight, bias), labels)"
+            )
         _check_fit(features, weight, bias)
         logits = features.new_empty(()).expand(len(features), len(weight))  # their shape only
         target = kernel_target(logits, labels)
@@ -69,7 +74,10 @@ class Job:
 
     def eager(self, features: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The plain call, for second derivatives."""
-        return self.loss.eager(linear(features, weight, bias), self.labels)
+        b = None if bias is None else bias.to(self.dtype)
+        return self.loss.eager(
+            linear(features.to(self.dtype), weight.to(self.dtype), b), self.labels
+        )
 
     def run(
         self, features: Tensor, weight: Tensor, bias: Tensor | None, wanted: tuple[bool, ...]

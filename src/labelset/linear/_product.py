@@ -41,7 +41,7 @@ class SumOfProducts:
                 return add_parts_(self.parts, a, b)
         if self.total.dtype == a.dtype:
             self.total.addmm_(a, b)
-        elif a.device.type == "cuda" and hasattr(torch.ops.aten.addmm, "dtype_out"):
+        elif _wide(a) and hasattr(torch.ops.aten.addmm, "dtype_out"):
             torch.addmm(self.total, a, b, out_dtype=self.total.dtype, out=self.total)
         else:
             self.total += a @ b
@@ -54,6 +54,11 @@ class SumOfProducts:
 
 def wide_product(a: Tensor, b: Tensor) -> Tensor:
     """a @ b, not rounded to 16 bits where the device can leave that out; never to float16."""
-    if a.device.type == "cuda" and a.element_size() == 2 and hasattr(torch.ops.aten.mm, "dtype"):
+    if _wide(a) and hasattr(torch.ops.aten.mm, "dtype"):
         return torch.mm(a, b, out_dtype=torch.float32)
     return a.float() @ b.float() if a.dtype == torch.float16 else a @ b
+
+
+def _wide(a: Tensor) -> bool:
+    """Whether the product may be of another dtype: of 16-bit numbers, on a GPU."""
+    return a.device.type == "cuda" and a.element_size() == 2

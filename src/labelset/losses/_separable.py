@@ -56,15 +56,15 @@ class Separable(Loss):
         return super().groups(v, labels)
 
     def kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Kernel | None:
-        pair = None
-        if self._inherits(Separable, "terms", "groups", "_sparse_terms"):
-            pair = self._pair(scores.shape[1], scores.device)
+        pair = self._pair(scores.shape[1], scores.device)
         if pair is None:
             return None
         return separable(pair, impl, scores, labels, self.reduction == "mean")
 
     def _pair(self, n: int, device: Any) -> Pair | None:
-        """Both sides as a formula, traced once for each number of labels."""
+        """Both sides as a formula, traced once for each number of labels; None: there is none."""
+        if not self._inherits(Separable, "terms", "groups", "_sparse_terms"):
+            return None
         key = n, device
         if key not in self._pairs:
             me = self.given(n)
