@@ -16,9 +16,8 @@ demo: .venv/installed
 test: .venv/installed
 	$(BIN)/ruff check src tests benchmarks examples docs/conf.py
 	$(BIN)/ruff format --check src tests benchmarks examples docs/conf.py
-	$(BIN)/mypy
 	$(BIN)/python -m labelset.pages docs --missing
-	$(BIN)/python -m pytest $(SPREAD)
+	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest $(SPREAD); tests=$$?; wait $$types && exit $$tests
 
 study: .venv/installed
 	$(BIN)/labelset study --out study-run --resume $(STUDY)
