@@ -61,6 +61,9 @@ class Launch:
     """
 
     def __init__(self, kernel: Any, constants: dict[str, Any], **options: Any) -> None:
+        order = kernel.arg_names[-len(constants) :]
+        if [*constants] != order:  # a compiled version takes them by their places
+            raise ValueError(f"the constants of {kernel.__name__} must be {', '.join(order)}")
         self.kernel, self.constants, self.options = kernel, constants, options
         self.values = tuple(constants.values())
         self.versions: dict[int | None, Any] = {}
