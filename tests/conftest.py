@@ -7,6 +7,8 @@ end.
 
 import multiprocessing
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -43,6 +45,26 @@ hypothesis.settings.register_profile(
     "ci", deadline=None, max_examples=60, derandomize=True, print_blob=True
 )
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+@pytest.fixture(scope="module")
+def left_by_ranks(tmp_path_factory):
+    """Where the ranks that a program starts, all in one process, leave what they found."""
+
+    def run(program):
+        folder = tmp_path_factory.mktemp("ranks")
+        ended = subprocess.run(
+            [sys.executable, str(program), str(folder)],
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+        assert ended.returncode == 0, ended.stderr[-3000:]
+        return folder
+
+    return run
 
 
 def pytest_collection_modifyitems(items):

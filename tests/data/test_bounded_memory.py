@@ -6,8 +6,6 @@ blocks, and then on one whose content, decoded, is several times what memory may
 
 import csv
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,12 +14,6 @@ import pytest
 
 WIDTH = 1000
 MB = 1 << 20
-RETURNED = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": "65536",
-    "MALLOC_TRIM_THRESHOLD_": "65536",
-}
-"""What is freed goes back to the system at once, so that only what is held counts."""
 
 WORK = """
 import json
@@ -108,15 +100,11 @@ for what, small, large, rows, flags in json.loads(sys.argv[1]):
 """
 
 
-def grown(folder, tasks):
+def grown(folder, tasks, printed_by):
     """Megabytes by which the peak grew, for each task, after each kind of work."""
     (folder / "work.py").write_text(WORK)
-    command = [sys.executable, "work.py", json.dumps(tasks)]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env=os.environ | RETURNED
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    words = [line.partition(" ") for line in done.stdout.splitlines()]
+    lines = printed_by([sys.executable, "work.py", json.dumps(tasks)], cwd=folder)
+    words = [line.partition(" ") for line in lines]
     return [json.loads(rest) for first, _, rest in words if first == "grew"]
 
 
@@ -277,12 +265,12 @@ def task(folder, what, kind, less, size):
 
 
 @pytest.fixture(scope="module")
-def grew(tmp_path_factory):
+def grew(tmp_path_factory, printed_by):
     """By kind of work and file; one process starts all the others, and so imports everything."""
     folder, read = tmp_path_factory.mktemp("bounded"), ("reading", "predicting")
     tasks = [task(folder, read, kind, 6, size) for kind, (*_, size, _) in KINDS.items()]
     tasks += [task(folder, ("training",), kind, 16, size) for kind, size in TRAINED.items()]
-    found = grown(folder, tasks)
+    found = grown(folder, tasks, printed_by)
     assert len(found) == len(tasks)
     names = [("reading", kind) for kind in KINDS] + [("training", kind) for kind in TRAINED]
     return dict(zip(names, found, strict=True))

@@ -1,19 +1,10 @@
 """Many short rows: what a row costs in memory besides its input, in a process of its own."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-RETURNED = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": "65536",
-    "MALLOC_TRIM_THRESHOLD_": "65536",
-}
-"""What is freed goes back to the system at once, so that only what is held counts."""
 
 SHORT = """
 import json
@@ -117,17 +108,14 @@ SHORT_KINDS = {
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
-def test_a_short_row_takes_few_bytes(tmp_path):
+def test_a_short_row_takes_few_bytes(tmp_path, printed_by):
     tasks = []
     for kind, (write, flags) in SHORT_KINDS.items():
         files = [tmp_path / f"{rows}.{kind}" for rows in (FEW, MANY)]
         for path, rows in zip(files, (FEW, MANY), strict=True):
             write(path, rows)
         tasks.append((*map(str, files), flags))
-    command = [sys.executable, "-c", SHORT, json.dumps(tasks)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | RETURNED)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = map(json.loads, done.stdout.splitlines())
+    found = map(json.loads, printed_by([sys.executable, "-c", SHORT, json.dumps(tasks)]))
     for kind, (loading, everything) in zip(SHORT_KINDS, found, strict=True):
         assert loading < 70, kind
         assert everything < 220, kind

@@ -1,9 +1,6 @@
 """What 2 and 4 ranks compute together is what one process with all rows computes."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,19 +11,9 @@ CHECKS = re.findall(r"\w+", re.search(r"^CHECKS = \((.*?)^\)", WORKER.read_text(
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """What each rank found wrong, by check, in files; all ranks are started by one process."""
-    where = tmp_path_factory.mktemp("ranks")
-    run = subprocess.run(
-        [sys.executable, str(WORKER), str(where)],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    return where
+def folder(left_by_ranks):
+    """What each rank found wrong, by check, in files."""
+    return left_by_ranks(WORKER)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

@@ -1,9 +1,6 @@
 """Several ranks train what one process trains: weights and scores agree to rounding."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,17 +13,9 @@ FEW = {
 
 
 @pytest.fixture(scope="module")
-def found_by(tmp_path_factory):
-    """What each rank found, by how many there were; all are started by one process."""
-    folder = tmp_path_factory.mktemp("ranks")
-    ended = subprocess.run(
-        [sys.executable, str(WORKER), str(folder)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
+def found_by(left_by_ranks):
+    """What each rank found, by how many there were."""
+    folder = left_by_ranks(WORKER)
 
     def read(ranks):
         files = [folder / f"{ranks}-{rank}.json" for rank in range(ranks)]
