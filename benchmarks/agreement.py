@@ -34,7 +34,7 @@ Check = tuple[str, Callable[[], None]]
 
 
 def matrices(device: str, name: str, example: dict[str, object]) -> Iterator[Check]:
-    """One loss at every shape and with every kind of labels, twice with the same result."""
+    """One loss at every shape and with every kind of labels."""
     for rows, n in SHAPES:
         g = torch.Generator().manual_seed(1000 * rows + n)
         scores = (3 * torch.randn(rows, n, generator=g) - 1.5).to(device)

@@ -49,12 +49,12 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 @pytest.fixture(scope="module")
 def left_by_ranks(tmp_path_factory):
-    """Where the ranks that a program starts, all in one process, leave what they found."""
+    """Where ranks leave what they found: those that a program starts, or what it runs under."""
 
-    def run(program):
+    def run(program, *under):
         folder = tmp_path_factory.mktemp("ranks")
         ended = subprocess.run(
-            [sys.executable, str(program), str(folder)],
+            [sys.executable, *under, str(program), str(folder)],
             capture_output=True,
             text=True,
             timeout=400,

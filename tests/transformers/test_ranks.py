@@ -1,28 +1,13 @@
 """Two processes under torchrun, accumulating, train what one process with all rows trains."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 
 @pytest.fixture(scope="module")
-def found(small, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ranks")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", "2", str(Path(small.__file__)), str(folder)]
-    run = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
+def found(small, left_by_ranks):
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    folder = left_by_ranks(small.__file__, *torchrun)
     return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
 
 
