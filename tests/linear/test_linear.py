@@ -210,6 +210,8 @@ def test_no_gradient_is_lost_in_silence():
     for labels, loss in ((y, learnt), (y.requires_grad_(), "bce")):
         with pytest.raises(ValueError, match="no gradient here"):
             ls.linear_loss(x, w, labels, loss)
+        with torch.no_grad():  # where nobody asks for one
+            assert ls.linear_loss(x, w, labels, loss) > 0
 
 
 def test_second_derivatives_of_features_and_weights_of_two_dtypes():

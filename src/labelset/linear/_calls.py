@@ -28,7 +28,8 @@ def linear_loss(
     features (rows, d), weight (labels, d), bias (labels,); `loss` is separable, or the name of
     such a loss. The value, and the gradients of features, weight and bias, are those of the
     plain call; they are worked out with the value, so that backward only hands them over. Under
-    autocast the products are in its dtype, and a float32 weight gets a float32 gradient.
+    autocast the products are in its dtype, and a float32 weight gets a float32 gradient. Learnt
+    hyperparameters and labels that want a gradient are refused: they would get none.
 
     >>> from labelset import Labels
     >>> x, w = torch.ones(2, 3), torch.zeros(4, 3, requires_grad=True)

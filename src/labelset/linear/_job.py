@@ -56,7 +56,8 @@ class Job:
         found = as_loss("loss", loss, Separable)
         if found.reduction == "none":
             raise ValueError('no values are kept here: use reduction="mean" or "sum"')
-        if found._learns() or (isinstance(labels, Tensor) and labels.requires_grad):
+        wanting = found._learns() or (isinstance(labels, Tensor) and labels.requires_grad)
+        if wanting and torch.is_grad_enabled():
             raise ValueError(
                 "hyperparameters and labels get no gradient here: detach them, or use "
                 "loss(linear(features, weight, bias), labels)"
