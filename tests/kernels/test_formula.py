@@ -8,6 +8,8 @@ import torch
 from labelset import losses
 from labelset.kernels._formula import Formula
 from labelset.kernels._lower import lowered
+from labelset.kernels._rebuild import pruned
+from labelset.kernels._sides import settled, shared
 from labelset.kernels._source import compiled, source
 from labelset.kernels._trace import NotTraceable, trace
 
@@ -78,7 +80,8 @@ def test_the_choice_of_a_side_gives_that_side(loss):
     value = formula.where(formula.input(1), on, off)
     slope = formula.slope(value, formula.input(0))
     truth = torch.arange(len(WIDE)) % 3 == 0
-    got, got_slope = play(*lowered(formula, (value, slope)), WIDE, truth)
+    low = shared(*lowered(formula, (value, slope)), chosen_by=1)
+    got, got_slope = play(*low, WIDE, truth)
     v = WIDE.clone().requires_grad_()
     want = torch.where(truth, loss.pos(v[None])[0], loss.neg(v[None])[0])
     (want_slope,) = torch.autograd.grad(want.sum(), v)
@@ -90,14 +93,46 @@ def count(name, op):
     loss = losses.build(name)
     formula, (on, off), _ = trace(lambda v, y: (loss.pos(v), loss.neg(v)), 2)
     value = formula.where(formula.input(1), on, off)
-    low, _ = lowered(formula, (value, formula.slope(value, formula.input(0))))
-    return sum(step.op == op for step in low.steps)
+    low = lowered(formula, (value, formula.slope(value, formula.input(0))))
+    return sum(step.op == op for step in shared(*low, chosen_by=1)[0].steps)
 
 
 @pytest.mark.parametrize("name", ["bce", "wan", "focal", "focal-margin", "spa", "splc"])
 def test_two_sides_that_are_one_function_are_computed_once(name):
     assert count(name, "decay") == 1
     assert count(name, "log1p_unit") == 1
+
+
+@pytest.mark.parametrize("op", ["decay", "unit", "log1p_unit"])
+def test_two_sides_that_are_not_share_what_they_can(op):
+    """Positives of hill are judged one below their score, negatives at it."""
+    assert count("hill", op) == 1
+
+
+def test_what_both_sides_need_is_not_joined_with_what_one_needs():
+    f = Formula()
+    v, on = f.input(0), f.input(1)
+    both, off = f.function("exp", v), f.function("exp", f.neg(v))
+    value = f.add(both, f.put("where", on, f.constant(0.0), off))
+    low, outputs = shared(*pruned(f, (value,)), chosen_by=1)
+    (got,) = play(low, outputs, WIDE, WIDE > 1)
+    want = WIDE.exp() + torch.where(WIDE > 1, 0.0, (-WIDE).exp())
+    torch.testing.assert_close(got, want)
+    assert sum(step.op == "exp" for step in low.steps) == 2
+
+
+def test_a_choice_that_is_needed_on_one_side_only_is_not_made():
+    f = Formula()
+    v, zero = f.input(0), f.constant(0.0)
+    positive = f.compare("gt", v, zero)
+    safe = f.put("where", positive, v, f.constant(1.0))
+    value = f.put("where", positive, f.function("log", safe), zero)
+    low, outputs = settled(f, (value,))
+    assert [step.op for step in low.steps].count("where") == 1
+    (got,) = play(low, outputs, WIDE)
+    torch.testing.assert_close(got, torch.where(WIDE > 0, WIDE.clamp(min=1e-300).log(), 0.0))
+    (kept,) = play(*settled(f, (f.add(value, safe),)), WIDE)  # where both sides need it, it stays
+    torch.testing.assert_close(kept, got + torch.where(WIDE > 0, WIDE, 1.0))
 
 
 def test_signs_go_outwards_so_that_equal_things_are_seen():

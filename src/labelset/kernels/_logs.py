@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from labelset.kernels._formula import Formula
-from labelset.kernels._lower import pruned
+from labelset.kernels._rebuild import pruned
 
 __all__ = ["Apart", "log_apart"]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from labelset.kernels._formula import Formula
+from labelset.kernels._sides import settled
 
-__all__ = ["lowered", "pruned"]
+__all__ = ["lowered"]
 
 
 def lowered(formula: Formula, outputs: Sequence[int]) -> tuple[Formula, tuple[int, ...]]:
@@ -51,17 +52,4 @@ def lowered(formula: Formula, outputs: Sequence[int]) -> tuple[Formula, tuple[in
                 moved[z] = low.put(step.op, *args, value=step.value)
         return moved[z]
 
-    return pruned(low, [move(y) for y in outputs])
-
-
-def pruned(formula: Formula, outputs: Sequence[int]) -> tuple[Formula, tuple[int, ...]]:
-    """Without the steps that nothing asks for."""
-    asked = set(outputs)
-    for place in range(len(formula.steps) - 1, -1, -1):
-        if place in asked:
-            asked.update(formula.steps[place].args)
-    kept, moved = Formula(), dict[int, int]()
-    for place in sorted(asked):
-        op, args, value = formula.steps[place]
-        moved[place] = kept.put(op, *(moved[arg] for arg in args), value=value)
-    return kept, tuple(moved[y] for y in outputs)
+    return settled(low, [move(y) for y in outputs])

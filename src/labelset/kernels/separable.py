@@ -17,6 +17,7 @@ from labelset.kernels._gradient import Kernel, Result
 from labelset.kernels._kinds import label_kind, label_types
 from labelset.kernels._logs import Apart, log_apart
 from labelset.kernels._lower import lowered
+from labelset.kernels._sides import shared
 from labelset.kernels._source import compiled, source
 from labelset.kernels._trace import trace
 from labelset.labels import Labels
@@ -85,6 +86,7 @@ def traced_pair(pos: Side, neg: Side, width: int, device: Any) -> Pair | None:
     chosen, (on, off), _ = trace(lambda v, y: (pos(v), neg(v)), 2, width, device)
     value = chosen.where(chosen.input(1), on, off)
     hard = lowered(chosen, (value, chosen.slope(value, chosen.input(0))))
+    hard = shared(*hard, chosen_by=1)
     return Pair(hard, soft, columns)
 
 
