@@ -136,10 +136,8 @@ def log(x):
 @triton.jit
 def log_short(x):
     f = x - 1.0
-    p = tl.fma(f, 0.2203966799759505, -0.2701781128237977)
-    p = tl.fma(p, f, 0.3326585569807241)
-    p = tl.fma(p, f, -0.4995350293318491)
-    return tl.where(tl.abs(f) < 0.3, f * tl.fma(p, f, 1.000003090083063), log2(x) * LN_2)
+    near = f * tl.fma(f, tl.fma(f, 0.3333333333333333, -0.5), 1.0)
+    return tl.where(tl.abs(f) < 0.03125, near, log2(x) * LN_2)
 
 
 @triton.jit
@@ -166,7 +164,6 @@ def power(x, exponent: tl.constexpr):
 def tanh(x):
     """(1 - e) / (1 + e) with the sign of x, e = exp(-2 |x|); a series where that cancels"""
     e = decay(2.0 * x)
-    size = tl.where(
-        tl.abs(x) < 0.05, tl.abs(x) * (1.0 - x * x / 3.0), (1.0 - e) * reciprocal(1.0 + e)
-    )
+    near = tl.abs(x) * tl.fma(x * x, tl.fma(x * x, 0.13333333333333333, -0.3333333333333333), 1.0)
+    size = tl.where(tl.abs(x) < 0.1, near, (1.0 - e) * reciprocal(1.0 + e))
     return tl.where(x < 0, -size, size)
