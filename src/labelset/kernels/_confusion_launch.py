@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,13 +19,28 @@ from labelset.labels import Labels
 
 __all__ = ["metric_kernel"]
 
-TILE, UNROLL = 512, 4  # four entries for each thread of four warps, four times over
-STORED_TILE = 1024  # stored labels are sought tile by tile: a large one instead of several
-REGISTERS = 64  # of each thread, so that eight programs fit on a processor: all are under way
-WIDEST = 128  # columns of a block: a whole line of memory, and blocks enough for every processor
-NARROWEST = 16
-PROGRAMS = 512  # below this many a large GPU has nothing to do now and then
-LEAST = 1024  # rows or columns that are worth a program of their own
+
+class Plan(NamedTuple):
+    """How a large matrix is gone through."""
+
+    tile: int
+    unroll: int
+    warps: int
+    widest: int
+    """Columns of a block."""
+    programs: int
+    """Below this many a large GPU has nothing to do now and then."""
+    least: int
+    """Rows or columns that are worth a program of their own."""
+    registers: int
+    """Of each thread, so that programs enough fit on a processor."""
+
+
+# four entries for each thread, four times over; in a block's width a whole line of memory
+DENSE = Plan(tile=512, unroll=4, warps=4, widest=128, programs=512, least=1024, registers=64)
+# Stored labels are sought tile by tile: a warp alone waits for no other to know that none is there.
+STORED = Plan(tile=512, unroll=1, warps=1, widest=256, programs=8192, least=256, registers=128)
+NARROWEST, BLOCKS = 16, 512  # columns of a block; blocks for which it is made narrower
 FEW, MOST_GROUPS = 2**16, 1024  # entries, of so many groups at most, for one program alone
 FEW_TILE, FEW_UNROLL = 4096, 2  # eight entries for each thread of sixteen warps, twice over
 
@@ -48,7 +63,7 @@ class Layout:
     chunks: int
     steps: int
     unroll: int
-    warps: int = 4
+    warps: int
 
     @property
     def tile(self) -> tuple[int, int, int]:
@@ -71,16 +86,17 @@ def layout(rows: int, n: int, axis: int, stored: bool) -> Layout:
         height, width = (deep, across) if axis == 0 else (across, deep)
         steps = -(-along // (deep * FEW_UNROLL)) * FEW_UNROLL
         return Layout(axis, height, width, 1, 1, steps, FEW_UNROLL, FEW_TILE // 256)
-    tile, unroll = (STORED_TILE, 1) if stored else (TILE, UNROLL)
-    width = WIDEST if axis == 0 else min(tile, max(NARROWEST, 1 << (n - 1).bit_length()))
-    while axis == 0 and width > NARROWEST and -(-n // width) < PROGRAMS:
+    plan = STORED if stored else DENSE
+    width = min(plan.tile, max(NARROWEST, 1 << (n - 1).bit_length())) if axis else plan.widest
+    while axis == 0 and width > NARROWEST and -(-n // width) < BLOCKS:
         width //= 2
-    height = tile // width
+    height = plan.tile // width
     size, step = (width, height) if axis == 0 else (height, width)
     blocks = -(-groups // size)
-    chunks = max(1, min(-(-PROGRAMS // blocks), along // LEAST))
-    steps = -(-along // (chunks * unroll * step)) * unroll
-    return Layout(axis, height, width, blocks, -(-along // (steps * step)), steps, unroll)
+    chunks = max(1, min(-(-plan.programs // blocks), along // plan.least))
+    steps = -(-along // (chunks * plan.unroll * step)) * plan.unroll
+    chunks = -(-along // (steps * step))
+    return Layout(axis, height, width, blocks, chunks, steps, plan.unroll, plan.warps)
 
 
 def metric_kernel(
@@ -160,7 +176,8 @@ class _Job:
         functions = [compiled(text) for text in self.metric.text(self.dtype.itemsize == 2)]
         constants = *functions, *labels, *columns, *rest, *at.tile
         crowded = at.blocks * at.chunks > 1 and not torch.version.hip
-        options: dict[str, Any] = {"maxnreg": REGISTERS} if crowded else {}
+        plan = STORED if self.kind == "stored" else DENSE
+        options: dict[str, Any] = {"maxnreg": plan.registers} if crowded else {}
         if self.kind in ("soft", "hard") and phase != "apply":
             options |= ASSERTING
         named = dict(zip(CONSTANTS, constants, strict=True))

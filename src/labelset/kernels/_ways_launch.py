@@ -23,10 +23,11 @@ from labelset.labels import Labels
 __all__ = ["way_kernel"]
 
 THREADS, ENTRIES = 128, 16  # of each program; entries of each thread at a time
-STORED_ENTRIES = 8  # the same where stored labels are sought, which is done once for all of these
-NARROWEST, BLOCKS = 16, 512  # columns of a block; blocks for which it is made narrower
 PROGRAMS = 8192  # so many that the last ones to finish do not count
 LEAST = 256  # rows or columns that are worth a program of their own
+# Stored labels are sought tile by tile: a warp alone waits for no other to know that none is there.
+STORED_THREADS, STORED_ENTRIES, STORED_PROGRAMS, STORED_LEAST = 32, 8, 16384, 128
+NARROWEST, BLOCKS = 16, 512  # columns of a block; blocks for which it is made narrower
 FINISHED = 1024  # numbers that one program of `finish` reads at a time
 FEW, WIDEST = 2**16, 1024  # entries, of so many columns at most, that one program goes through
 FEW_THREADS, FEW_ENTRIES, FEW_UNROLL = 512, 8, 2  # its threads; how it goes through them
@@ -64,15 +65,16 @@ def layout(rows: int, n: int, axis: int, item: int, stored: bool) -> Layout:
         height = FEW_THREADS * FEW_ENTRIES // width
         steps = -(-rows // (height * FEW_UNROLL)) * FEW_UNROLL
         return Layout(height, width, FEW_UNROLL, 1, 1, steps)
-    each = 16 // item  # what a thread reads in one go: a warp has a row of the tile to itself
-    width = 32 * each
+    each = STORED_ENTRIES if stored else 16 // item  # (16 bytes: what a thread reads in one go)
+    width = 32 * each  # a warp has a row of the tile to itself
     while width > NARROWEST and -(-n // width) < BLOCKS:
         width //= 2
     unroll = 1 if stored else ENTRIES // each
-    height = THREADS * (STORED_ENTRIES if stored else each) // width
+    height = (STORED_THREADS if stored else THREADS) * each // width
     across, along, step = (n, rows, height) if axis == 0 else (rows, n, width)
     blocks = -(-across // (width if axis == 0 else height))
-    chunks = max(1, min(-(-PROGRAMS // blocks), along // LEAST))
+    programs, least = (STORED_PROGRAMS, STORED_LEAST) if stored else (PROGRAMS, LEAST)
+    chunks = max(1, min(-(-programs // blocks), along // least))
     steps = -(-along // (chunks * unroll * step)) * unroll
     return Layout(height, width, unroll, blocks, -(-along // (steps * step)), steps)
 
@@ -155,9 +157,9 @@ class _Job:
         at, axis = self.at(self.axis), self.axis
         even = _even(self.rows, self.n, at, axis)
         constants = self.kind, self.soft, even, axis, *self.sides, *at.tile
-        numbers = self.rows, self.n, self.tiles, self.parts[0], at.blocks, at.steps
-        programs = at.blocks * at.chunks
-        return _ready(log_sums, SUMS, constants, programs, (*numbers, *self.loss.exponents))
+        sizes = self.rows, self.n, self.tiles, self.parts[0], at.blocks, at.steps
+        numbers = *sizes, *self.loss.exponents
+        return _ready(log_sums, SUMS, constants, at.blocks * at.chunks, numbers, self.warps)
 
     def finish(self) -> Ready:
         """Those of whole rows and columns, their losses, and the sums of these."""
@@ -174,10 +176,9 @@ class _Job:
         at, programs = self.at(0), self.programs
         even = _even(self.rows, self.n, at, 0)
         constants = self.kind, self.soft, even, *self.sides, self.mean, *self.at(self.axis).tile
-        numbers = self.rows, self.n, self.tiles, at.blocks, at.steps, programs[0], sum(programs)
-        return _ready(
-            back, BACK, constants, at.blocks * at.chunks, (*numbers, *self.loss.exponents)
-        )
+        sizes = self.rows, self.n, self.tiles, at.blocks, at.steps, programs[0], sum(programs)
+        numbers = *sizes, *self.loss.exponents
+        return _ready(back, BACK, constants, at.blocks * at.chunks, numbers, self.warps)
 
     def all_at_once(self) -> Ready:
         """All of it, of a small matrix."""
@@ -207,6 +208,11 @@ class _Job:
     @property
     def few(self) -> bool:
         return few(self.rows, self.n, self.kind == "stored")
+
+    @property
+    def warps(self) -> int:
+        """Of each program that goes through the matrix."""
+        return (STORED_THREADS if self.kind == "stored" else THREADS) // 32
 
     @property
     def kinds(self) -> int:
