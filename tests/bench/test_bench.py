@@ -31,7 +31,7 @@ from labelset.bench import (
 )
 from labelset.bench import _implementations as implementations
 from labelset.bench import _peers as peers
-from labelset.bench._errors import Errors, errors, truth
+from labelset.bench._errors import Errors, errors, largest_errors, truth
 from labelset.bench._floor import copy_bandwidth, floor_bytes
 from labelset.bench._measure import _Drawn
 from labelset.bench._memory import bounded, is_out_of_memory, peak
@@ -154,6 +154,16 @@ def test_errors_are_relative_and_normwise():
     assert found.value == pytest.approx(0.5, rel=1e-5)
     assert found.gradient == pytest.approx(0.5, rel=1e-5)
     assert scores.grad is None
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_the_order_of_the_rows_tells_how_far_rounding_reaches(kind):
+    case = Case(loss="unbounded-f1", rows=256, labels=4000, density=0.01, label_kind=kind)
+    (scores, labels), eager = case.inputs(), losses.build("unbounded-f1", impl="eager")
+    given = scores, labels, truth(eager, case.inputs())
+    assert largest_errors(eager, *given).gradient > errors(eager, *given).gradient
+    tame = losses.build("bce", impl="eager")
+    assert largest_errors(tame, scores, labels, truth(tame, case.inputs())).gradient < 1e-6
 
 
 def test_large_shapes_are_compared_on_their_first_rows(monkeypatch):

@@ -13,13 +13,14 @@ from labelset.bench._case import Inputs
 from labelset.bench._memory import is_out_of_memory
 from labelset.losses import Loss
 
-__all__ = ["Errors", "Truth", "errors", "truth"]
+__all__ = ["Errors", "Truth", "errors", "largest_errors", "truth"]
 
 WHOLE = {"cpu": 2**22, "cuda": 2**27}
 """Entries up to which all rows are compared."""
 ALLOWED = {torch.float32: 1e-3, torch.bfloat16: 2e-2, torch.float16: 2e-2}
 """Errors above these are not rounding, but where those of the formula itself are as large."""
 SIMILAR = 4.0
+ORDERS = 8
 
 
 class Truth(NamedTuple):
@@ -80,3 +81,19 @@ def errors(
     off = (value.detach().double() - true.value).abs() / true.value.abs().clamp(min=tiny)
     apart = (some.grad.double() - true.gradient).norm() / true.gradient.norm().clamp(min=tiny)
     return Errors(float(off), float(apart), true.rows)
+
+
+def largest_errors(
+    function: Callable[[Tensor, Any], Tensor], scores: Tensor, labels: Any, true: Truth
+) -> Errors:
+    """The largest over several orders of the rows, which change nothing but rounding.
+
+    A sum that cancels is near the truth in one order, by luck, and far from it in another.
+    """
+    g = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(ORDERS):
+        order = torch.randperm(true.rows, generator=g).to(scores.device)
+        same = Truth(true.rows, true.value, true.gradient[order])
+        found.append(errors(function, scores.detach()[order], labels[order], same))
+    return Errors(max(e.value for e in found), max(e.gradient for e in found), true.rows)

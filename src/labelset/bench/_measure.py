@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from labelset.bench._case import DTYPES, Case, Inputs
-from labelset.bench._errors import Truth, errors, truth
+from labelset.bench._errors import Truth, errors, largest_errors, truth
 from labelset.bench._floor import copy_bandwidth, floor_bytes
 from labelset.bench._implementations import COMPILED, Ready, example, of_loss, ready
 from labelset.bench._memory import bounded, is_out_of_memory, peak
@@ -136,7 +136,7 @@ def _compared(drawn: _Drawn, name: str, function: Any, labels: Any) -> dict[str,
     found = errors(function, scores, labels, true)
     plain = example(drawn.case.loss, "eager")
     note = found.note(
-        DTYPES[drawn.case.dtype], lambda: errors(plain, scores, drawn.inputs.labels, true)
+        DTYPES[drawn.case.dtype], lambda: largest_errors(plain, scores, drawn.inputs.labels, true)
     )
     return {
         "value_error": found.value,
