@@ -136,8 +136,9 @@ def log(x):
 @triton.jit
 def log_short(x):
     f = x - 1.0
-    near = f * tl.fma(f, tl.fma(f, 0.3333333333333333, -0.5), 1.0)
-    return tl.where(tl.abs(f) < 0.03125, near, log2(x) * LN_2)
+    p = tl.fma(f, -0.25, 0.3333333333333333)
+    p = tl.fma(p, f, -0.5)
+    return tl.where(tl.abs(f) < 0.0625, f * tl.fma(p, f, 1.0), log2(x) * LN_2)
 
 
 @triton.jit
