@@ -1,6 +1,7 @@
 """Smooth metrics and way losses by Triton's kernels against the eager formula in float64."""
 
 import gc
+import math
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 import labelset as ls
-from labelset.kernels import _confusion_launch, _ways_launch
+from labelset.kernels import _confusion_launch, _launch, _ways_launch
 from labelset.testing._backend_laws import as_close_as_eager
 
 METRICS, WAY_LOSSES = (
@@ -367,3 +368,21 @@ def test_what_is_launched_is_forgotten_with_the_loss(name):
     del loss, held
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("kind", ["bool", "labels"])
+def test_sums_on_the_way_take_the_memory_of_the_gradient(kind, monkeypatch):
+    """What is made beside it is small, however large the matrix."""
+    made = []
+
+    def numbers(device, *shape):
+        made.append(math.prod(shape))
+        return torch.empty(shape, dtype=torch.float32, device=device)
+
+    for module in (_launch, _confusion_launch, _ways_launch):
+        monkeypatch.setattr(module, "numbers", numbers)
+    rows, n = 300, 400
+    v, y = drawn(rows, n)
+    labels = thinned(y.float()) if kind == "labels" else y
+    agrees("two-way", v, labels)
+    assert 0 < sum(made) < 0.1 * rows * n

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from labelset.kernels._confusion_tiles import SUMS, confusion_tiles
 from labelset.kernels._gradient import Kernel, Result
 from labelset.kernels._kinds import LabelTypes, label_kind
-from labelset.kernels._launch import Launch, Ready, numbers
+from labelset.kernels._launch import Launch, Ready, numbers, parts
 from labelset.kernels._source import compiled
 from labelset.kernels._tile import ASSERTING, label_arrays
 from labelset.labels import Labels
@@ -107,13 +108,13 @@ def metric_kernel(
     job = _Job(metric, rows, n, scores.dtype, *label_kind(labels), average, mean)
     at = job.at
     whole = at.chunks == 1 and (at.blocks == 1 or not job.micro)
-    parts = at.chunks * (at.blocks if job.micro else 1)
+    pieces = at.chunks * (at.blocks if job.micro else 1)
     return _Metric(
         job,
         None if whole else job.ready("count"),
         job.ready("whole" if whole else "apply"),
         numbers(scores.device, at.blocks) if at.blocks > 1 else numbers(scores.device),
-        (SUMS, parts, job.groups),
+        (SUMS, pieces, job.groups),
         at.width,
         job.divide,
     )
@@ -141,9 +142,9 @@ class _Metric:
         total = _total(labels, scores.device) if self.divide == "total" else value
         sums = value
         if self.counting is not None:
-            partial = numbers(scores.device, *self.partial)
-            self.counting(*read, gradient, partial, value, known, total)
-            sums = partial.sum(1)
+            (part,) = parts(scores.device, prod(self.partial), within=gradient)
+            self.counting(*read, gradient, part, value, known, total)
+            sums = part.view().view(self.partial).sum(1)
         self.rest(*read, gradient, sums, value, known, total)
         if value.ndim:  # a value per block, or, if there is one group, the same in all
             value, known = (value[0], known) if job.micro else (value.sum(), known.sum())

@@ -37,12 +37,19 @@ def numbers(device: torch.device, *shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.float32, device=device)
 
 
-def parts(device: torch.device, *sizes: int) -> list[Part]:
-    """So many float32 numbers each, in one piece of memory."""
+def parts(device: torch.device, *sizes: int, within: Tensor | None = None) -> list[Part]:
+    """So many float32 numbers each, in one piece of memory.
+
+    That is the memory of `within`, if they fit: a tensor to be written when they are done with.
+    """
     starts = [0]
     for size in sizes:
         starts.append(starts[-1] + -(-size * 4 // ALIGNED) * ALIGNED // 4)
-    whole = numbers(device, starts[-1])
+    count = starts[-1]
+    if within is not None and within.nbytes >= 4 * count:
+        whole = within.view(-1).view(torch.uint8)[: 4 * count].view(torch.float32)
+    else:
+        whole = numbers(device, count)
     return [Part(whole, start, size) for start, size in zip(starts, sizes, strict=False)]
 
 

@@ -96,7 +96,7 @@ def way_kernel(loss: Any, scores: Tensor, labels: LabelTypes, way: str, mean: bo
         handed = handed_numbers(job.rows, job.n, sum(job.programs), job.kinds)
         likes = numbers(scores.device, handed), numbers(scores.device)
         return _OneLaunch(job.all_at_once(), width, *likes)
-    return _ThreeLaunches(job.log_sums(), job.finish(), job.back(), width, job.handed())
+    return _ThreeLaunches(job.log_sums(), job.finish(), job.back(), width, *job.handed())
 
 
 @dataclass(frozen=True)
@@ -125,14 +125,16 @@ class _ThreeLaunches:
     finish: Ready
     back: Ready
     width: int
-    handed: tuple[int, ...]
+    parts: tuple[int, int]
+    kept: tuple[int, int, int]
 
     def __call__(self, scores: Tensor, labels: Tensor | Labels) -> Result:
         scores, device = scores.contiguous(), scores.device
         read = scores, *label_arrays(labels, self.width)
         state, result = numbers(device, 3).zero_(), numbers(device)
         gradient = torch.empty_like(scores)
-        row_parts, row_kept, column_parts, column_kept, values = parts(device, *self.handed)
+        row_parts, column_parts = parts(device, *self.parts, within=gradient)
+        row_kept, column_kept, values = parts(device, *self.kept)
         self.log_sums(*read, row_parts, column_parts, state)
         self.finish(state, row_parts, column_parts, row_kept, column_kept, values)
         self.back(*read, row_kept, column_kept, values, state, gradient, result)
@@ -190,12 +192,12 @@ class _Job:
         warps = FEW_THREADS // 32
         return _ready(few_ways, ALL, constants, 1, (*numbers, *self.loss.exponents), warps)
 
-    def handed(self) -> tuple[int, ...]:
-        """Numbers: parts of rows, what is kept of them, the same for columns, sums of losses."""
-        kinds, kept, (by_row, by_column) = self.kinds, int(KEPT), self.sides[:2]
+    def handed(self) -> tuple[tuple[int, int], tuple[int, int, int]]:
+        """Numbers: parts of rows and of columns; what is kept of each, and the sums of losses."""
+        by_row, by_column = self.sides[:2]
         rows, columns = self.rows * by_row, self.n * by_column
-        of_rows, of_columns = kinds * rows * self.parts[0], kinds * columns * self.parts[1]
-        return of_rows, kept * rows, of_columns, kept * columns, sum(self.programs)
+        sums = rows * self.parts[0] * self.kinds, columns * self.parts[1] * self.kinds
+        return sums, (rows * int(KEPT), columns * int(KEPT), sum(self.programs))
 
     def at(self, axis: int) -> Layout:
         """How the matrix is gone through."""
