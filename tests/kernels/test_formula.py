@@ -1,6 +1,7 @@
 """Formulas: traced from torch, differentiated, lowered, played back in float64."""
 
 import math
+import random
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from labelset.kernels._rebuild import pruned
 from labelset.kernels._sides import settled, shared
 from labelset.kernels._source import compiled, source
 from labelset.kernels._trace import NotTraceable, trace
+from labelset.kernels.separable import traced_pair
 
 WIDE = torch.linspace(-40, 40, 1601, dtype=torch.float64)
 PLAYED = {
@@ -119,6 +121,73 @@ def test_what_both_sides_need_is_not_joined_with_what_one_needs():
     want = WIDE.exp() + torch.where(WIDE > 1, 0.0, (-WIDE).exp())
     torch.testing.assert_close(got, want)
     assert sum(step.op == "exp" for step in low.steps) == 2
+
+
+NESTED = {
+    "sqrt of softplus": (
+        lambda v: torch.nn.functional.softplus(-v).sqrt(),
+        lambda v: torch.nn.functional.softplus((v * v + 1).sqrt()),
+    ),
+    "exp of tanh": (lambda v: torch.tanh(-v).exp(), lambda v: torch.tanh((v / 9).exp())),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_functions_nested_the_other_way_round_on_the_other_side(name):
+    pos, neg = NESTED[name]
+    truth = torch.arange(len(WIDE)) % 2 == 0
+    value, slope = play(*traced_pair(pos, neg, 1, "cpu").hard, WIDE, truth)
+    v = WIDE.clone().requires_grad_()
+    want = torch.where(truth, pos(v), neg(v))
+    (want_slope,) = torch.autograd.grad(want.sum(), v)
+    torch.testing.assert_close(value, want.detach())
+    torch.testing.assert_close(slope, want_slope)
+
+
+def drawn_formula(random):
+    """Steps at random, with choices by an input and by comparisons."""
+    f = Formula()
+    v, w = f.input(0), f.input(2)
+    numbers = [v, w, f.constant(0.0), f.constant(1.0), f.constant(-2.0)]
+    truths = [f.input(1), f.put("gt", v, numbers[2])]
+    for _ in range(random.choice([8, 15, 30, 60])):
+        a, b = random.choice(numbers[-8:]), random.choice(numbers)
+        kind = random.choice(["where", "where", "of one", "of one", "of two", "truth"])
+        if kind == "where":
+            numbers.append(f.put("where", random.choice(truths), a, b))
+        elif kind == "of one":
+            numbers.append(f.put(random.choice(["exp", "tanh", "neg", "abs", "decay"]), a))
+        elif kind == "of two":
+            numbers.append(f.put(random.choice(["add", "mul", "sub", "min", "max"]), a, b))
+        else:
+            truths.append(f.put(random.choice(["gt", "le"]), a, b))
+    return f, tuple(random.choice(numbers[-6:]) for _ in range(2))
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_a_formula_written_anew_gives_the_same(seed):
+    formula, outputs = drawn_formula(random.Random(seed))
+    v = torch.cat([torch.linspace(-3, 3, 25), torch.tensor([math.inf, -math.inf, math.nan])])
+    v = v.double().repeat(2)
+    given = v, torch.arange(len(v)) < len(v) // 2, v.flip(0) / 2
+    want = play(formula, outputs, *given)
+    kept = settled(formula, outputs)
+    for low in (pruned(formula, outputs), kept, shared(*kept, 1), shared(formula, outputs, 1)):
+        for one, other in zip(play(*low, *given), want, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-12, atol=0, equal_nan=True)
+    again = settled(*kept)
+    assert again[0].steps == kept[0].steps
+
+
+def test_a_deep_formula_needs_no_deep_stack():
+    def deep(v):
+        for _ in range(400):
+            v = torch.sigmoid(v)
+        return v
+
+    formula, outputs, _ = trace(lambda v: (deep(v),), 1)
+    low, _ = lowered(formula, outputs)
+    assert sum(step.op == "decay" for step in low.steps) == 400
 
 
 def test_a_choice_that_is_needed_on_one_side_only_is_not_made():

@@ -1,43 +1,48 @@
-"""Formulas written anew: only what is asked for, some steps replaced."""
+"""Formulas written anew: only what is asked for, some steps replaced by others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 from labelset.kernels._formula import Formula
 
-__all__ = ["Move", "Outputs", "pruned", "put", "rebuilt"]
+__all__ = ["Outputs", "pruned", "put", "rebuilt"]
 
 COMMUTES = frozenset({"add", "mul", "min", "max"})
 
 Outputs = tuple[int, ...]
-Move = Callable[[int], int]
-"""From the place of a step in the old formula to its place in the new one."""
 
 
 def pruned(formula: Formula, outputs: Sequence[int]) -> tuple[Formula, Outputs]:
     """Without the steps that nothing asks for."""
-    return rebuilt(formula, outputs, lambda new, z, move: None)
+    return rebuilt(formula, outputs, {})
 
 
 def rebuilt(
-    formula: Formula,
-    outputs: Sequence[int],
-    instead: Callable[[Formula, int, Move], int | None],
+    formula: Formula, outputs: Sequence[int], instead: Mapping[int, int]
 ) -> tuple[Formula, Outputs]:
-    """What the outputs need, anew, with another step `instead` of some."""
+    """What the outputs need, with other steps `instead` of some; none of these needs itself."""
     new, moved = Formula(), dict[int, int]()
 
-    def move(z: int) -> int:
-        if z not in moved:
-            other = instead(new, z, move)
-            if other is None:
-                op, args, value = formula.steps[z]
-                other = put(new, op, [move(arg) for arg in args], value)
-            moved[z] = other
-        return moved[z]
+    def last(z: int) -> int:
+        while z in instead:
+            z = instead[z]
+        return z
 
-    return new, tuple(move(y) for y in outputs)
+    outputs = [last(y) for y in outputs]
+    todo = outputs[::-1]
+    while todo:  # (no recursion: a formula may be deep)
+        z = todo[-1]
+        op, args, value = formula.steps[z]
+        args = tuple(last(arg) for arg in args)
+        first = [arg for arg in args if arg not in moved]
+        if first and z not in moved:
+            todo.extend(reversed(first))
+            continue
+        todo.pop()
+        if z not in moved:
+            moved[z] = put(new, op, [moved[arg] for arg in args], value)
+    return new, tuple(moved[y] for y in outputs)
 
 
 def put(new: Formula, op: str, args: list[int], value: float = 0.0) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from labelset.kernels._formula import Formula, Step
-from labelset.kernels._rebuild import Move, Outputs, put, rebuilt
+from labelset.kernels._rebuild import Outputs, put, rebuilt
 
 __all__ = ["settled", "shared"]
 
@@ -19,14 +19,17 @@ def settled(formula: Formula, outputs: Sequence[int]) -> tuple[Formula, Outputs]
     where(t, f(where(t, a, b)), c) is where(t, f(a), c): b was there for autograd's sake, for whom
     f must have a slope everywhere.
     """
-    known: dict[int, int] = {}
-    choices = [(z, step.args) for z, step in enumerate(formula.steps) if step.op == "where"]
-    for truth in {args[0] for _, args in choices}:
-        asked = _asked(formula, outputs, truth)
-        for z, args in choices:
-            if args[0] == truth and asked[z] in (YES, NO):
-                known[z] = args[asked[z]]
-    return rebuilt(formula, outputs, lambda new, z, move: move(known[z]) if z in known else None)
+    before = None
+    while formula.steps != before:
+        before, known = formula.steps, dict[int, int]()
+        choices = [(z, step.args) for z, step in enumerate(formula.steps) if step.op == "where"]
+        for truth in {args[0] for _, args in choices}:
+            asked = _asked(formula, outputs, truth)
+            for z, args in choices:
+                if args[0] == truth and asked[z] in (YES, NO):
+                    known[z] = args[asked[z]]
+        formula, outputs = rebuilt(formula, outputs, known)
+    return formula, tuple(outputs)
 
 
 def shared(formula: Formula, outputs: Sequence[int], chosen_by: int) -> tuple[Formula, Outputs]:
@@ -35,18 +38,19 @@ def shared(formula: Formula, outputs: Sequence[int], chosen_by: int) -> tuple[Fo
     f(a), needed only where the input is true, and f(b), needed only where it is false, are one
     step f(c) of the choice c between a and b. A cheap step is joined where c is there already.
     """
-    outputs = tuple(outputs)
     while (truth := formula.places.get(Step("input", value=chosen_by))) is not None:
         pair = next(_pairs(formula, outputs, truth), None)
         if pair is None:
             break
-        formula, outputs = _joined(formula, outputs, truth, pair)
-    return formula, outputs
+        formula, outputs = _joined(formula, outputs, truth, *pair)
+    return settled(formula, outputs)
 
 
 def _asked(formula: Formula, outputs: Sequence[int], truth: int) -> list[int]:
     """Where each step is needed: where that one is true (YES), where it is false, or both."""
-    asked = [YES + NO if place in outputs else 0 for place in range(len(formula.steps))]
+    asked = [0] * len(formula.steps)
+    for y in outputs:
+        asked[y] = YES + NO
     for place in range(len(formula.steps) - 1, -1, -1):
         step = formula.steps[place]
         chosen = step.op == "where" and step.args[0] == truth
@@ -58,15 +62,30 @@ def _asked(formula: Formula, outputs: Sequence[int], truth: int) -> list[int]:
 
 def _pairs(formula: Formula, outputs: Sequence[int], truth: int) -> Iterator[tuple[int, int]]:
     """Steps of one operation, one of them for one side alone and one for the other."""
-    asked = _asked(formula, outputs, truth)
+    asked, below = _asked(formula, outputs, truth), _below(formula)
+    others: dict[tuple[str, float], list[int]] = {}
+    for z, (op, args, value) in enumerate(formula.steps):
+        if asked[z] == NO and args and args[0] != truth:
+            others.setdefault((op, value), []).append(z)
     for one, (op, args, value) in enumerate(formula.steps):
-        if asked[one] != YES or not args:
+        if asked[one] != YES or not args or args[0] == truth:
             continue
-        for other, step in enumerate(formula.steps):
-            if asked[other] == NO and (step.op, step.value) == (op, value):
-                arguments = zip(args, step.args, strict=True)
-                if op in COSTLY or all(_chosen(formula, truth, *both) for both in arguments):
-                    yield one, other
+        for other in others.get((op, value), ()):
+            if below[one] >> other & 1 or below[other] >> one & 1:
+                continue  # neither may be needed for the step that takes their place
+            arguments = zip(args, formula.steps[other].args, strict=True)
+            if op in COSTLY or all(_chosen(formula, truth, *both) for both in arguments):
+                yield one, other
+
+
+def _below(formula: Formula) -> list[int]:
+    """The steps that each step needs, as the bits of a number."""
+    below: list[int] = []
+    for _, args, _ in formula.steps:
+        below.append(0)
+        for arg in args:
+            below[-1] |= below[arg] | 1 << arg
+    return below
 
 
 def _chosen(formula: Formula, truth: int, one: int, other: int) -> bool:
@@ -75,16 +94,11 @@ def _chosen(formula: Formula, truth: int, one: int, other: int) -> bool:
 
 
 def _joined(
-    formula: Formula, outputs: Sequence[int], truth: int, pair: tuple[int, int]
+    formula: Formula, outputs: Sequence[int], truth: int, one: int, other: int
 ) -> tuple[Formula, Outputs]:
-    """One step in place of the pair."""
-    (op, one, value), (_, other, _) = (formula.steps[z] for z in pair)
-
-    def join(new: Formula, z: int, move: Move) -> int | None:
-        if z not in pair:
-            return None
-        sides = zip(one, other, strict=True)
-        args = [put(new, "where", [move(truth), move(a), move(b)]) for a, b in sides]
-        return put(new, op, args, value)
-
-    return rebuilt(formula, outputs, join)
+    """One step in place of the two."""
+    more = Formula(list(formula.steps), dict(formula.places))
+    (op, args, value), others = formula.steps[one], formula.steps[other].args
+    choices = [put(more, "where", [truth, a, b]) for a, b in zip(args, others, strict=True)]
+    both = put(more, op, choices, value)
+    return rebuilt(more, outputs, {one: both, other: both})
