@@ -12,7 +12,7 @@ import triton.language as tl  # noqa: E402
 
 from labelset.kernels import _device_math  # noqa: E402
 
-SIZE = 4096
+SIZE = 2**14
 
 
 @triton.jit
@@ -36,7 +36,7 @@ FUNCTIONS = {
     "log1p_unit": (spread(-8, 0), torch.log1p),
     "log": (AROUND_ONE, torch.log),
     "log1p": (spread(-8, 8), torch.log1p),
-    "tanh": (SCORES / 10, torch.tanh),
+    "tanh": (torch.cat([-spread(-6, 1)[::2], spread(-1.5, 0)[::2]]), torch.tanh),
 }
 SHORT = ("decay", "log1p_unit", "log", "log1p")
 

@@ -165,6 +165,8 @@ def power(x, exponent: tl.constexpr):
 def tanh(x):
     """(1 - e) / (1 + e) with the sign of x, e = exp(-2 |x|); a series where that cancels"""
     e = decay(2.0 * x)
-    near = tl.abs(x) * tl.fma(x * x, tl.fma(x * x, 0.13333333333333333, -0.3333333333333333), 1.0)
-    size = tl.where(tl.abs(x) < 0.1, near, (1.0 - e) * reciprocal(1.0 + e))
+    p = tl.fma(x * x, -0.05396825396825397, 0.13333333333333333)
+    p = tl.fma(x * x, p, -0.3333333333333333)
+    near = tl.abs(x) * tl.fma(x * x, p, 1.0)
+    size = tl.where(tl.abs(x) < 0.2, near, (1.0 - e) * reciprocal(1.0 + e))
     return tl.where(x < 0, -size, size)
