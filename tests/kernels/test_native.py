@@ -3,6 +3,7 @@
 import platform
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -535,3 +536,39 @@ print(came)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) > 50
+
+
+def own_loss(pos, neg, **settings):
+    """A loss that a user writes."""
+
+    @dataclass(frozen=True, kw_only=True, eq=False)
+    class Own(ls.losses.Separable):
+        def pos(self, v):
+            return pos(v)
+
+        def neg(self, v):
+            return neg(v)
+
+    return Own(**settings)
+
+
+def long_formula(v):
+    """More numbers at a time than the C loops keep."""
+    parts = [torch.sigmoid((i + 1) * v) for i in range(40)]
+    return sum(a * b.exp() for a, b in zip(parts, parts[::-1], strict=True)) + sum(parts)
+
+
+def test_a_formula_too_long_for_the_loops_is_left_to_torch():
+    v, y = torch.randn(5, 7), torch.rand(5, 7) < 0.3
+    got = own_loss(long_formula, lambda v: long_formula(-v))(v, y)
+    torch.testing.assert_close(got, torch.where(y, long_formula(v), long_formula(-v)).mean())
+    with pytest.raises(RuntimeError, match="has no kernel"):
+        own_loss(long_formula, long_formula, impl="native")(v, y)
+
+
+def test_sides_that_do_not_look_at_the_score():
+    v, y = torch.randn(5, 7, requires_grad=True), torch.rand(5, 7) < 0.3
+    value = own_loss(lambda v: torch.full_like(v, 0.25), lambda v: torch.full_like(v, 0.75))(v, y)
+    value.backward()
+    torch.testing.assert_close(value.detach(), torch.where(y, 0.25, 0.75).mean())
+    assert not v.grad.any()

@@ -15,7 +15,7 @@ from labelset.kernels._native_calls import Given, address, loops, per_label, siz
 from labelset.kernels._native_program import Code, encoded, inputs
 from labelset.labels import Labels
 
-__all__ = ["Program", "available", "separable"]
+__all__ = ["Program", "available", "check_room", "separable"]
 
 
 def available() -> bool:
@@ -62,6 +62,12 @@ class Program:
     def slopes(self) -> Code:
         """Those of yes and no, or where they are opposite, that of yes."""
         return encoded(self.formula, self.outputs[2 : 3 if self.opposite else 4])
+
+
+def check_room(program: Program, device: torch.device | str) -> None:
+    """NotTraceable where the loops, which are for a CPU, cannot run a program."""
+    if torch.device(device).type == "cpu":
+        program.both  # noqa: B018  (encoded here)
 
 
 def separable(

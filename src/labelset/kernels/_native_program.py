@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from labelset.kernels._formula import Formula
 from labelset.kernels._native_steps import CODES, Line, Writer
+from labelset.kernels._trace import NotTraceable
 
 __all__ = ["Code", "encoded", "inputs"]
 
@@ -29,7 +30,7 @@ class Code(NamedTuple):
 
 def inputs(formula: Formula) -> int:
     """How many inputs a formula reads: the scores, and its numbers per label."""
-    return 1 + max(int(step.value) for step in formula.steps if step.op == "input")
+    return 1 + max((int(s.value) for s in formula.steps if s.op == "input"), default=0)
 
 
 def encoded(formula: Formula, outputs: Sequence[int]) -> Code:
@@ -67,7 +68,7 @@ class _Assembly:
         last |= {z: len(lines) for z in outputs} | {z: len(lines) for z in self.kept}
         rows = [self._row(k, line, last) for k, line in enumerate(lines)]
         if self.registers > MOST_REGISTERS:
-            raise NotImplementedError(f"the formula needs {self.registers} registers")
+            raise NotTraceable(f"the C loops have no room for {self.registers} numbers at a time")
         ends = [self.at[z] for z in outputs]
         ends += [0] * (OUTPUTS - len(ends))
         head = [len(rows), self.registers, self.inputs, len(self.pins) // 2, *ends]

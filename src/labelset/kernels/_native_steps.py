@@ -10,6 +10,7 @@ import numpy as np
 
 from labelset.kernels._formula import Formula, Step
 from labelset.kernels._native_logistic import logistic
+from labelset.kernels._trace import NotTraceable
 
 __all__ = ["CODES", "LOGISTIC", "Line", "Writer"]
 
@@ -105,7 +106,7 @@ class Writer:
         if op == "power":
             return self._power(a, step.value)
         if op not in CODES:
-            raise NotImplementedError(f"the C loops know no step called {op}")
+            raise NotTraceable(f"the C loops know no step called {op}")
         return op, a, ()
 
     def _alone(self, x: int, op: str) -> tuple[int, ...] | None:

@@ -15,7 +15,7 @@ __all__ = ["NotTraceable", "trace"]
 
 
 class NotTraceable(TypeError):
-    """A function uses an operation of which no formula is known."""
+    """A function uses an operation of which no formula is known, or more than a kernel holds."""
 
 
 def trace(

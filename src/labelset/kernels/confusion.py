@@ -80,7 +80,9 @@ def traced_metric(
     r, (value,), _ = trace(lambda tp, fp, fn, tn: (loss(tp, fp, fn, tn),), 4)
     ratio = lowered(r, (value, *(r.slope(value, r.input(k)) for k in range(4))))
     opposite = f.neg(slopes[0]) == slopes[1]
-    return Metric(lowered(f, (yes, no, *slopes)), ratio, opposite, columns)
+    metric = Metric(lowered(f, (yes, no, *slopes)), ratio, opposite, columns)
+    _native.check_room(metric.program, device)
+    return metric
 
 
 def confusion(

@@ -86,8 +86,9 @@ def traced_pair(pos: Side, neg: Side, width: int, device: Any) -> Pair | None:
     chosen, (on, off), _ = trace(lambda v, y: (pos(v), neg(v)), 2, width, device)
     value = chosen.where(chosen.input(1), on, off)
     hard = lowered(chosen, (value, chosen.slope(value, chosen.input(0))))
-    hard = shared(*hard, chosen_by=1)
-    return Pair(hard, soft, columns)
+    pair = Pair(shared(*hard, chosen_by=1), soft, columns)
+    _native.check_room(pair.program, device)
+    return pair
 
 
 def separable(pair: Pair, impl: str, scores: Tensor, labels: Tensor | Labels, mean: bool) -> Kernel:
