@@ -31,7 +31,7 @@ INTEGERS = (
 TARGETS = {"bits": "*i1", "hard": "*i64", "soft": "*fp32", "stored": "*i64"}
 
 
-def build(kernel, dtype, kind, **constants):
+def build(kernel, dtype, kind, num_warps=4, **constants):
     def kind_of(name):
         if name in constants:
             return "constexpr"
@@ -52,7 +52,16 @@ def build(kernel, dtype, kind, **constants):
             if name in names
         },
     )
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+    return triton.compile(
+        source, target=GPUTarget("cuda", 90, 32), options={"num_warps": num_warps}
+    )
+
+
+def tile_of(kind):
+    """As a large matrix is gone through: a warp at a time where labels are stored."""
+    if kind == "stored":
+        return {"HEIGHT": 2, "WIDTH": 256, "UNROLL": 1, "num_warps": 1}
+    return {"HEIGHT": 4, "WIDTH": 128, "UNROLL": 2}
 
 
 def confusion():
@@ -69,7 +78,7 @@ def confusion():
                 COLUMNS=0, STRIDE0=0, STRIDE1=0, AXIS=int(average == "samples"),
                 MICRO=average == "micro", WEIGHT="known" if soft else "on" if i == 2 else "one",
                 DIVIDE="here" if soft else "total" if i == 2 else "no",
-                OPPOSITE=True, PHASE=phase, HEIGHT=4, WIDTH=128, UNROLL=2,
+                OPPOSITE=True, PHASE=phase, **tile_of(kind),
             )  # fmt: skip
 
 
@@ -83,7 +92,7 @@ def ways():
         traced, dtype = ls.losses.build(name)._traced, ("fp32", "bf16")[i % 2]
         sides = {"BY_ROW": True, "BY_COLUMN": both, "MEAN": traced.reads_mean}
         labels = {"KIND": kind, "SOFT": kind == "soft", "EVEN": i == 0}
-        tiles = {"SHORT": dtype == "bf16", "HEIGHT": 4, "WIDTH": 128, "UNROLL": 2}
+        tiles = {"SHORT": dtype == "bf16", **tile_of(kind)}
         build(_ways_sums.log_sums, dtype, kind, AXIS=int(not both), **labels, **tiles, **sides)
         build(_ways_back.back, dtype, kind, REDUCE=True, **labels, **tiles, **sides)
         row = {"value": compiled(traced.text), "NEEDS_ON": traced.needs_on}

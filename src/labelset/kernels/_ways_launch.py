@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,11 +22,22 @@ from labelset.labels import Labels
 
 __all__ = ["way_kernel"]
 
-THREADS, ENTRIES = 128, 16  # of each program; entries of each thread at a time
-PROGRAMS = 8192  # so many that the last ones to finish do not count
-LEAST = 256  # rows or columns that are worth a program of their own
+
+class Plan(NamedTuple):
+    """How a large matrix is gone through."""
+
+    threads: int
+    entries: int
+    """Of each thread at a time."""
+    programs: int
+    """So many that the last ones to finish do not count."""
+    least: int
+    """Rows or columns that are worth a program of their own."""
+
+
+DENSE = Plan(threads=128, entries=16, programs=8192, least=256)
 # Stored labels are sought tile by tile: a warp alone waits for no other to know that none is there.
-STORED_THREADS, STORED_ENTRIES, STORED_PROGRAMS, STORED_LEAST = 32, 8, 16384, 128
+STORED = Plan(threads=32, entries=8, programs=16384, least=128)
 NARROWEST, BLOCKS = 16, 512  # columns of a block; blocks for which it is made narrower
 FINISHED = 1024  # numbers that one program of `finish` reads at a time
 FEW, WIDEST = 2**16, 1024  # entries, of so many columns at most, that one program goes through
@@ -65,16 +76,16 @@ def layout(rows: int, n: int, axis: int, item: int, stored: bool) -> Layout:
         height = FEW_THREADS * FEW_ENTRIES // width
         steps = -(-rows // (height * FEW_UNROLL)) * FEW_UNROLL
         return Layout(height, width, FEW_UNROLL, 1, 1, steps)
-    each = STORED_ENTRIES if stored else 16 // item  # (16 bytes: what a thread reads in one go)
+    plan = STORED if stored else DENSE
+    each = plan.entries if stored else 16 // item  # (16 bytes: what a thread reads in one go)
     width = 32 * each  # a warp has a row of the tile to itself
     while width > NARROWEST and -(-n // width) < BLOCKS:
         width //= 2
-    unroll = 1 if stored else ENTRIES // each
-    height = (STORED_THREADS if stored else THREADS) * each // width
+    unroll = plan.entries // each
+    height = plan.threads * each // width
     across, along, step = (n, rows, height) if axis == 0 else (rows, n, width)
     blocks = -(-across // (width if axis == 0 else height))
-    programs, least = (STORED_PROGRAMS, STORED_LEAST) if stored else (PROGRAMS, LEAST)
-    chunks = max(1, min(-(-programs // blocks), along // least))
+    chunks = max(1, min(-(-plan.programs // blocks), along // plan.least))
     steps = -(-along // (chunks * unroll * step)) * unroll
     return Layout(height, width, unroll, blocks, -(-along // (steps * step)), steps)
 
@@ -214,7 +225,7 @@ class _Job:
     @property
     def warps(self) -> int:
         """Of each program that goes through the matrix."""
-        return (STORED_THREADS if self.kind == "stored" else THREADS) // 32
+        return (STORED if self.kind == "stored" else DENSE).threads // 32
 
     @property
     def kinds(self) -> int:
@@ -254,7 +265,7 @@ def _ready(
     constants: tuple[Any, ...],
     programs: int,
     numbers: tuple[Any, ...],
-    warps: int = THREADS // 32,
+    warps: int = DENSE.threads // 32,
 ) -> Ready:
     named = dict(zip(names, constants, strict=True))
     checks = kernel in (log_sums, few_ways) and named["KIND"] in ("soft", "hard")
