@@ -381,8 +381,8 @@ def test_sums_on_the_way_take_the_memory_of_the_gradient(kind, monkeypatch):
 
     for module in (_launch, _confusion_launch, _ways_launch):
         monkeypatch.setattr(module, "numbers", numbers)
-    rows, n = 300, 400
+    rows, n = 100, 200
     v, y = drawn(rows, n)
     labels = thinned(y.float()) if kind == "labels" else y
     agrees("two-way", v, labels)
-    assert 0 < sum(made) < 0.1 * rows * n
+    assert 0 < sum(made) < 0.12 * rows * n

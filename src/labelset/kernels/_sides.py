@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from labelset.kernels._formula import Formula, Step
 from labelset.kernels._rebuild import Outputs, put, rebuilt
@@ -63,18 +64,24 @@ def _asked(formula: Formula, outputs: Sequence[int], truth: int) -> list[int]:
 def _pairs(formula: Formula, outputs: Sequence[int], truth: int) -> Iterator[tuple[int, int]]:
     """Steps of one operation, one of them for one side alone and one for the other."""
     asked, below = _asked(formula, outputs, truth), _below(formula)
-    others: dict[tuple[str, float], list[int]] = {}
+    costly: dict[tuple[str, float], list[int]] = {}
+    chosen: dict[int, list[int]] = {}  # what there is a choice between, by its first
     for z, (op, args, value) in enumerate(formula.steps):
-        if asked[z] == NO and args and args[0] != truth:
-            others.setdefault((op, value), []).append(z)
+        if op == "where" and args[0] == truth:
+            chosen.setdefault(args[1], []).append(args[2])
+        elif op in COSTLY and asked[z] == NO:
+            costly.setdefault((op, value), []).append(z)
     for one, (op, args, value) in enumerate(formula.steps):
         if asked[one] != YES or not args or args[0] == truth:
             continue
-        for other in others.get((op, value), ()):
-            if below[one] >> other & 1 or below[other] >> one & 1:
-                continue  # neither may be needed for the step that takes their place
-            arguments = zip(args, formula.steps[other].args, strict=True)
-            if op in COSTLY or all(_chosen(formula, truth, *both) for both in arguments):
+        if op in COSTLY:
+            others = costly.get((op, value), [])
+        else:
+            there = product(*([arg, *chosen.get(arg, ())] for arg in args))
+            found = (formula.places.get(Step(op, other, value)) for other in there)
+            others = [z for z in found if z is not None and asked[z] == NO]
+        for other in others:  # neither may be needed for the step that takes their place
+            if not (below[one] >> other & 1 or below[other] >> one & 1):
                 yield one, other
 
 
@@ -86,11 +93,6 @@ def _below(formula: Formula) -> list[int]:
         for arg in args:
             below[-1] |= below[arg] | 1 << arg
     return below
-
-
-def _chosen(formula: Formula, truth: int, one: int, other: int) -> bool:
-    """Whether the choice between the two costs nothing: they are one, or it is made already."""
-    return one == other or Step("where", (truth, one, other)) in formula.places
 
 
 def _joined(

@@ -31,13 +31,12 @@ FAR, DEAR = 100.0, 1000.0  # a score, and a loss that no usual one has there
 
 @dataclass
 class Pair:
-    """A separable loss as formulas, with the numbers per label that they read.
+    """A separable loss as formulas, with the numbers per label that they read."""
 
-    For hard labels: the value and slope of (v, on). For soft ones: pos(v), neg(v), their slopes.
-    """
-
-    hard: tuple[Formula, tuple[int, ...]]
     soft: tuple[Formula, tuple[int, ...]]
+    """For soft labels: pos(v), neg(v) and their slopes."""
+    chosen: tuple[Formula, int]
+    """The value of (v, on), as it was traced."""
     columns: list[Tensor]
     texts: dict[tuple[bool, bool], str] = field(default_factory=dict)
 
@@ -52,6 +51,12 @@ class Pair:
     def function(self, soft: bool, short: bool) -> Any:
         """That function itself."""
         return compiled(self.text(soft, short))
+
+    @cached_property
+    def hard(self) -> tuple[Formula, tuple[int, ...]]:
+        """For hard labels: the value and slope of (v, on)."""
+        formula, value = self.chosen
+        return shared(*lowered(formula, (value, formula.slope(value, formula.input(0)))), 1)
 
     @cached_property
     def off(self) -> Apart:
@@ -85,8 +90,7 @@ def traced_pair(pos: Side, neg: Side, width: int, device: Any) -> Pair | None:
     soft = lowered(sides, (on, off, sides.slope(on, v), sides.slope(off, v)))
     chosen, (on, off), _ = trace(lambda v, y: (pos(v), neg(v)), 2, width, device)
     value = chosen.where(chosen.input(1), on, off)
-    hard = lowered(chosen, (value, chosen.slope(value, chosen.input(0))))
-    pair = Pair(shared(*hard, chosen_by=1), soft, columns)
+    pair = Pair(soft, (chosen, value), columns)
     _native.check_room(pair.program, device)
     return pair
 
