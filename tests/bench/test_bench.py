@@ -166,6 +166,27 @@ def test_the_order_of_the_rows_tells_how_far_rounding_reaches(kind):
     assert largest_errors(tame, scores, labels, truth(tame, case.inputs())).gradient < 1e-6
 
 
+def test_too_little_memory_for_another_order_of_the_rows():
+    case = Case(loss="bce", rows=4, labels=5, density=0.4)
+    (scores, labels), eager = case.inputs(), losses.build("bce", impl="eager")
+    true, calls = truth(eager, case.inputs()), []
+
+    def short_of_memory(v, y):
+        calls.append(v)
+        if len(calls) == 2:
+            raise torch.OutOfMemoryError
+        return 1.5 * eager(v, y)
+
+    found = largest_errors(short_of_memory, scores, labels, true)
+    assert found.value == pytest.approx(0.5, rel=1e-5)
+    with pytest.raises(RuntimeError, match="broken"):
+        largest_errors(broken, scores, labels, true)
+
+
+def broken(v, y):
+    raise RuntimeError("broken")
+
+
 def test_large_shapes_are_compared_on_their_first_rows(monkeypatch):
     monkeypatch.setattr("labelset.bench._errors.WHOLE", {"cpu": 33})
     for kind in ("dense", "float", "sparse"):
