@@ -28,7 +28,7 @@ INTEGERS = (
     "blocks",
     "steps",
 )
-TARGETS = {"bits": "*i1", "hard": "*i64", "soft": "*fp32", "stored": "*i64"}
+TARGETS = {"bits": "*i1", "hard": "*i64", "soft": "*fp32", "stored": "*i32"}
 
 
 def build(kernel, dtype, kind, num_warps=4, **constants):
@@ -144,7 +144,7 @@ def slopes():
     signature = dict.fromkeys(kernel.arg_names, "constexpr")
     signature |= dict.fromkeys((*numbers, "x_stride", "w_stride", "stride"), "i32")
     signature |= dict.fromkeys(("x", "w", "slopes", "bias"), "*bf16")
-    signature |= {"partial": "*fp32", "starts": "*i64", "stored": "*i32"}
+    signature |= {"partial": "*fp32", "starts": "*i32", "stored": "*i32"}
     places = {(kernel.arg_names.index(name),): value for name, value in given.items()}
     triton.compile(ASTSource(kernel, signature, places), target=GPUTarget("cuda", 90, 32))
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import labelset as ls
-from labelset.kernels import _confusion_launch, _launch, _ways_launch
+from labelset.kernels import _confusion_launch, _kinds, _launch, _stored, _ways_launch
 from labelset.testing._backend_laws import as_close_as_eager
 
 METRICS, WAY_LOSSES = (
@@ -386,3 +386,16 @@ def test_sums_on_the_way_take_the_memory_of_the_gradient(kind, monkeypatch):
     labels = thinned(y.float()) if kind == "labels" else y
     agrees("two-way", v, labels)
     assert 0 < sum(made) < 0.12 * rows * n
+
+
+@pytest.mark.parametrize("name", ["asl", "two-way", "sigmoid-f1"])
+def test_more_stored_labels_than_32_bits_can_count(name, monkeypatch):
+    """They are counted in 64, by other kernels; here a few must do for so many."""
+    v, y = drawn(41, 70)
+    labels, loss = thinned(y.float()), ls.losses.build(name, impl="triton")
+    narrow, few = gradient(loss, v, labels), _kinds.call_kind(v, labels)
+    monkeypatch.setattr(_kinds, "NARROW", labels.indices.numel())
+    wide, many = gradient(loss, v, labels), _kinds.call_kind(v, labels)
+    assert few != many
+    assert _stored.block_starts(labels, 16).dtype == torch.int64
+    assert all(torch.equal(*pair) for pair in zip(narrow, wide, strict=True))

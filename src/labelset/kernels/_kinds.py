@@ -10,10 +10,12 @@ from torch import Tensor
 from labelset.kernels._choice import traced
 from labelset.labels import Labels
 
-__all__ = ["LabelTypes", "call_kind", "label_kind", "label_types"]
+__all__ = ["LabelTypes", "call_kind", "label_kind", "label_types", "place_type"]
 
-LabelTypes = torch.dtype | tuple[torch.dtype, torch.dtype | None]
-"""The dtype of dense labels; those of stored labels and of their values, if these have any."""
+NARROW = 2**31 - 2**16  # stored entries, and what a kernel may count on beyond the last
+
+LabelTypes = torch.dtype | tuple[torch.dtype, torch.dtype, torch.dtype | None]
+"""The dtype of dense labels; those of stored ones, of their places and of values, if any."""
 
 
 def call_kind(scores: Any, labels: Any) -> tuple[Any, ...] | None:
@@ -38,14 +40,20 @@ def call_kind(scores: Any, labels: Any) -> tuple[Any, ...] | None:
 def label_types(labels: Tensor | Labels) -> LabelTypes:
     """What a kernel that reads these labels is compiled for."""
     if isinstance(labels, Labels):
-        return labels.indices.dtype, None if labels.values is None else labels.values.dtype
+        values = None if labels.values is None else labels.values.dtype
+        return labels.indices.dtype, place_type(labels), values
     return labels.dtype
+
+
+def place_type(labels: Labels) -> torch.dtype:
+    """What a kernel counts stored entries in: the smaller type, wherever that will do."""
+    return torch.int32 if labels.indices.numel() < NARROW else torch.int64
 
 
 def label_kind(types: LabelTypes) -> tuple[str, bool]:
     """How a kernel reads such labels, and whether they may be soft or unknown."""
     if isinstance(types, tuple):
-        return "stored", types[1] is not None
+        return "stored", types[-1] is not None
     if types == torch.bool:
         return "bits", False
     return ("soft", True) if types.is_floating_point else ("hard", False)

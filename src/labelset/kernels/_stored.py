@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from labelset.kernels._kinds import place_type
 from labelset.kernels._launch import current
 from labelset.labels import Labels
 
@@ -49,7 +50,7 @@ def _search(pointers, stored, starts, rows, tiles, steps, BLOCK: tl.constexpr, L
         low = tl.where(right, middle + 1, low)
         high = tl.where(open_ & ~right, middle, high)
         step += 1
-    tl.store(starts + block, low, mask=inside)
+    tl.store(starts + block, low.to(starts.dtype.element_ty), mask=inside)
 
 
 def block_starts(labels: Labels, block: int) -> Tensor:
@@ -58,7 +59,7 @@ def block_starts(labels: Labels, block: int) -> Tensor:
     if tiles == 1:
         return labels.indptr
     count = len(labels) * tiles
-    starts = torch.empty(count + 1, dtype=torch.int64, device=labels.device)
+    starts = torch.empty(count + 1, dtype=place_type(labels), device=labels.device)
     with current(labels.device):
         _search[(-(-(count + 1) // SEARCHERS),)](
             labels.indptr, labels.indices, starts, len(labels), tiles, labels.n.bit_length(),
