@@ -5,6 +5,7 @@ Of files that run side by side, those that take long go first, so that none is w
 end.
 """
 
+import gc
 import multiprocessing
 import os
 import subprocess
@@ -74,3 +75,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if KERNELS & {*item.path.parents}:
             item.add_marker(pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning"))
+
+
+def pytest_collection_finish():
+    """What is there by now stays there: it need not be looked through for garbage again."""
+    gc.collect()
+    gc.freeze()
