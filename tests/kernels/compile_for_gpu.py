@@ -11,7 +11,15 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 import labelset as ls
-from labelset.kernels import _product, _slopes, _ways_back, _ways_few, _ways_finish, _ways_sums
+from labelset.kernels import (
+    _product,
+    _sgd,
+    _slopes,
+    _ways_back,
+    _ways_few,
+    _ways_finish,
+    _ways_sums,
+)
 from labelset.kernels._confusion_tiles import confusion_tiles
 from labelset.kernels._source import compiled, source
 
@@ -149,6 +157,20 @@ def slopes():
     triton.compile(ASTSource(kernel, signature, places), target=GPUTarget("cuda", 90, 32))
 
 
+def steps():
+    tile = {"HEIGHT": _sgd.HEIGHT, "WIDTH": _sgd.WIDTH, "DEPTH": _sgd.DEPTH}
+    sizes = {"ROUND": True, "DOWN": 9, "ACROSS": 6, "TURNS": 2, "STEPS": 8}
+    made = built_product(
+        _sgd._sgd_of_product, (64, 128), (64, 128), {**sizes, **tile},
+        {
+            "weight": "tensordesc<bf16[128, 32]>", "rate": "fp32", "shrink": "fp32",
+            "seed": "i32", "first": "i32",
+        },
+        num_warps=_sgd.WARPS, num_stages=_sgd.STAGES,
+    )  # fmt: skip
+    assert _sgd.SHARING * (made.metadata.shared + 1024) <= 233_472  # they fit together
+
+
 def built_product(kernel, left, right, constants, others, num_warps=8, num_stages=4):
     names = kernel.arg_names
     sides = {"a": f"tensordesc<bf16{list(left)}>", "b": f"tensordesc<bf16{list(right)}>"}
@@ -164,4 +186,10 @@ def built_product(kernel, left, right, constants, others, num_warps=8, num_stage
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        {"confusion": confusion, "ways": ways, "product": product, "slopes": slopes}[name]()
+        {
+            "confusion": confusion,
+            "ways": ways,
+            "product": product,
+            "slopes": slopes,
+            "steps": steps,
+        }[name]()

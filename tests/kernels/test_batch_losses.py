@@ -333,7 +333,7 @@ def test_joint_has_no_kernel_and_is_computed_all_the_same():
 def test_the_kernels_compile_for_a_gpu(tmp_path):
     script = Path(__file__).with_name("compile_for_gpu.py")
     there = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, str(script), "confusion", "ways", "product", "slopes"]
+    command = [sys.executable, str(script), "confusion", "ways", "product", "slopes", "steps"]
     done = subprocess.run(command, env=there, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from labelset.kernels._choice import has_triton
 from labelset.linear._product import SumOfProducts, multiply_, wide_product
 
 __all__ = ["Gradients", "Step"]
@@ -92,10 +93,13 @@ class Gradients:
     def _move(self, step: Step, slope: Tensor, x: Tensor, first: int, last: int) -> None:
         weight, bias = self.held
         x, rest = self._shared(x)
-        for start, end, slopes in _wide_products(slope, x):
-            slopes = slopes if rest is None else slopes * rest
-            here = weight[first + start : first + end]
-            descend_(here, slopes, self.scale, step, (first + start) * weight.shape[1])
+        if rest is not None or not descended_(
+            weight[first:last], slope, x, self.scale, step, first
+        ):
+            for start, end, slopes in _wide_products(slope, x):
+                slopes = slopes if rest is None else slopes * rest
+                here = weight[first + start : first + end]
+                descend_(here, slopes, self.scale, step, (first + start) * weight.shape[1])
         if bias is not None:
             bias[first:last] -= (step.rate * self._summed(slope)).to(bias.dtype)
 
@@ -106,6 +110,25 @@ def _wide_products(slope: Tensor, x: Tensor) -> Iterator[tuple[int, int, Tensor]
     for first in range(0, slope.shape[1], labels):
         last = min(first + labels, slope.shape[1])
         yield first, last, wide_product(slope[:, first:last].T, x)
+
+
+def descended_(
+    weight: Tensor, slope: Tensor, x: Tensor, scale: float, step: Step, first: int
+) -> bool:
+    """One step down slope.T @ x, where there is a kernel in which that is never written.
+
+    `first` is the place of the first of these rows among all weights.
+    """
+    if weight.device.type != "cuda" or not has_triton():
+        return False
+    from labelset.kernels._product import fits
+
+    if not fits(slope.T, x, weight):
+        return False
+    from labelset.kernels._sgd import sgd_of_product_
+
+    sgd_of_product_(weight, slope, x, step.rate * scale, step.shrink, step.seed, first)
+    return True
 
 
 def descend_(weight: Tensor, slopes: Tensor, scale: float, step: Step, first: int) -> None:

@@ -1,0 +1,72 @@
+"""Steps of gradient descent: 16-bit weights that are rounded at random, in Triton's interpreter."""
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+from labelset.kernels import _sgd
+
+
+def drawn(rows, labels, features, dtype=torch.float16):
+    g = torch.Generator().manual_seed(rows)
+    a, b = torch.randn(rows, labels, generator=g), torch.randn(rows, features, generator=g)
+    return torch.randn(labels, features, generator=g).to(dtype), a.half(), b.half()
+
+
+def step(weight, a, b, rate=0.25, shrink=0.5, seed=1, first=0):
+    moved = weight.clone()
+    _sgd.sgd_of_product_(moved, a, b, rate, shrink, seed, first)
+    return moved
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (70, 304, 136), (64, 128, 128)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_a_step_down_a_product(shape, dtype):
+    weight, a, b = drawn(*shape, dtype)
+    want = 0.5 * weight.double() - 0.25 * a.double().T @ b.double()
+    torch.testing.assert_close(step(weight, a, b).double(), want, rtol=2e-3, atol=2e-3)
+
+
+def test_bfloat16_is_rounded_to_a_neighbour_and_right_on_average():
+    weight, a, b = drawn(20, 40, 24, torch.bfloat16)
+    want = 0.5 * weight.double() - 0.25 * a.double().T @ b.double()
+    below = (want.float().view(torch.int32) & -65536).view(torch.float32).double()  # towards 0
+    above = ((want.float().view(torch.int32) & -65536) + 65536).view(torch.float32).double()
+    found = torch.stack([step(weight, a, b, seed=seed).double() for seed in range(60)])
+    exact = (want - below).abs() < 1e-6 * want.abs()  # where a sum in float32 decides
+    assert ((found == below) | (found == above) | exact).all()
+    up = (found == above).double().mean(0)[~exact]
+    share = ((want - below) / (above - below))[~exact]
+    assert (up - share).abs().max() < 0.35  # five standard deviations of 60 draws
+    assert abs((up - share).mean()) < 0.01
+
+
+def test_what_is_drawn_depends_on_the_seed_and_on_the_place_of_a_weight():
+    weight, a, b = drawn(20, 272, 24, torch.bfloat16)
+    whole = step(weight, a, b, seed=5)
+    assert torch.equal(whole, step(weight, a, b, seed=5))
+    assert not torch.equal(whole, step(weight, a, b, seed=5 + 2**40))
+    assert not torch.equal(whole, step(weight, a, b, seed=5, first=1))
+    rest = step(weight[136:], a[:, 136:].contiguous(), b, seed=5, first=136)
+    assert torch.equal(whole[136:], rest)
+
+
+def test_noise_is_even_and_neighbours_differ():
+    """All bits are on half of the time, whatever their neighbours, in columns and rows, are."""
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def drawn_noise(out, seed, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+        row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+        found = _sgd._noise(seed, row, column)
+        tl.store(out + row[:, None] * COLUMNS + column[None, :], found.to(tl.int64))
+
+    out = torch.zeros(256, 256, dtype=torch.int64)
+    drawn_noise[(1,)](out, 3, ROWS=256, COLUMNS=256)
+    bits = (out[..., None] >> torch.arange(32)) & 1
+    assert out.min() >= 0
+    assert len(out.unique()) > 256 * 256 - 10
+    assert (bits.double().mean((0, 1)) - 0.5).abs().max() < 0.01
+    for moved in (bits.roll(1, 0), bits.roll(1, 1), bits.roll(1, 2)):
+        assert ((bits == moved).double().mean((0, 1)) - 0.5).abs().max() < 0.011
