@@ -249,7 +249,7 @@ KINDS = {
     "csv-texts": ("csv", cells_of_text, TEXT, 16, {"text_column": "body", "label_column": "tags"}),
     "pictures": ("d", pictures, 128 * 128 * 3, 30, {}),
 }
-TRAINED = {"npz": 96, "npz-sparse": 72, "csv-texts": 48, "pictures": 64}
+TRAINED = {"npz": 96, "npz-sparse": 72, "csv-texts": 48, "pictures": 48}
 only_on_linux = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="the peak is read from /proc"
 )
@@ -269,8 +269,8 @@ def task(folder, what, kind, less, size):
 def grew(tmp_path_factory, printed_by):
     """By kind of work and file; one process starts all the others, and so imports everything."""
     folder, read = tmp_path_factory.mktemp("bounded"), ("reading", "predicting")
-    tasks = [task(folder, read, kind, 6, size) for kind, (*_, size, _) in KINDS.items()]
-    tasks += [task(folder, ("training",), kind, 16, size) for kind, size in TRAINED.items()]
+    tasks = [task(folder, read, kind, 4, size) for kind, (*_, size, _) in KINDS.items()]
+    tasks += [task(folder, ("training",), kind, 12, size) for kind, size in TRAINED.items()]
     found = grown(folder, tasks, printed_by)
     assert len(found) == len(tasks)
     names = [("reading", kind) for kind in KINDS] + [("training", kind) for kind in TRAINED]
