@@ -41,6 +41,18 @@ def test_bfloat16_is_rounded_to_a_neighbour_and_right_on_average():
     assert abs((up - share).mean()) < 0.01
 
 
+def test_numbers_beyond_all_others_stay():
+    """The NaN that a GPU computes has all bits on: a carry must not make a number of it."""
+    weight = torch.zeros(3, 8, dtype=torch.bfloat16)
+    gradient = torch.tensor([0x7FFFFFFF, 0x7FC00000, -1, 0x7F800000]).int().view(torch.float32)
+    gradient = gradient.repeat(6).view(3, 8)
+    _sgd.sgd_(weight, gradient, -1.0, 1.0, 3, 0)
+    assert torch.equal(weight.isnan(), gradient.isnan())
+    assert (weight[:, 3::4] == torch.inf).all()
+    a, b = (torch.full((1, 8), x).half() for x in (torch.nan, 1.0))
+    assert step(torch.zeros(8, 8, dtype=torch.bfloat16), a, b).isnan().all()
+
+
 def test_what_is_drawn_depends_on_the_seed_and_on_the_place_of_a_weight():
     weight, a, b = drawn(20, 272, 24, torch.bfloat16)
     whole = step(weight, a, b, seed=5)

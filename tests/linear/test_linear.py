@@ -6,6 +6,7 @@ from torch.nn.functional import linear
 
 import labelset as ls
 from labelset.linear import _entries
+from labelset.linear._sums import rounded
 
 ROWS, N, WIDTH = 17, 900, 12
 
@@ -244,3 +245,10 @@ def test_float16_neither_overflows_with_many_unknown_nor_in_sums():
     heavy = ls.losses.build("bce", pos_weight=torch.tensor(9000.0))
     ls.linear_loss(x, w, torch.ones(40, 900), heavy, bias=b).backward()
     assert b.grad[0].item() == pytest.approx(-5.0, rel=1e-2)
+
+
+def test_a_nan_of_whatever_bits_is_not_rounded_away():
+    bits = torch.tensor([0x7FFFFFFF, -1, 0x7FC00000, 0x7F800000, 0x3F800000]).int()
+    found = rounded(bits.view(torch.float32), seed=0)
+    assert found.isnan().tolist() == [True, True, True, False, False]
+    assert found[3:].tolist() == [torch.inf, 1.0]

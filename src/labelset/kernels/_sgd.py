@@ -28,10 +28,11 @@ WARPS, STAGES = 4, 3
 def _rounded(new, noise):
     """Rounded to 16 bits, up as often as the part that is cut off is large.
 
-    That is what adding 16 random bits below the last kept one, and cutting them off, does.
+    That is what adding 16 random bits below the last kept one, and cutting them off, does; a NaN
+    whose bits are all on would become 0, and is left alone.
     """
     bits = (new.to(tl.int32, bitcast=True) + noise) & -65536
-    return bits.to(tl.float32, bitcast=True)
+    return tl.where(new == new, bits.to(tl.float32, bitcast=True), new)
 
 
 @triton.jit

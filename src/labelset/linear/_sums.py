@@ -149,9 +149,10 @@ def descend_(weight: Tensor, slopes: Tensor, scale: float, step: Step, first: in
 
 
 def rounded(values: Tensor, seed: int) -> Tensor:
-    """float32 numbers whose last 16 bits are rounded away, up or down at random."""
+    """float32 numbers whose last 16 bits are rounded away, up or down at random; NaN stays."""
     generator = torch.Generator(values.device).manual_seed(seed)
     noise = torch.randint(
         0, 1 << 16, values.shape, generator=generator, dtype=torch.int32, device=values.device
     )
-    return ((values.contiguous().view(torch.int32) + noise) & -65536).view(torch.float32)
+    bits = (values.contiguous().view(torch.int32) + noise) & -65536
+    return torch.where(values.isnan(), values, bits.view(torch.float32))
