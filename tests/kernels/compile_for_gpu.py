@@ -152,14 +152,15 @@ def slopes():
     signature = dict.fromkeys(kernel.arg_names, "constexpr")
     signature |= dict.fromkeys((*numbers, "x_stride", "w_stride", "stride"), "i32")
     signature |= dict.fromkeys(("x", "w", "slopes", "bias"), "*bf16")
-    signature |= {"partial": "*fp32", "starts": "*i32", "stored": "*i32"}
     places = {(kernel.arg_names.index(name),): value for name, value in given.items()}
-    triton.compile(ASTSource(kernel, signature, places), target=GPUTarget("cuda", 90, 32))
+    for starts in ("*i32", "*i64"):  # (a head of one block has the pointers of its labels)
+        signature |= {"partial": "*fp32", "starts": starts, "stored": "*i32"}
+        triton.compile(ASTSource(kernel, signature, places), target=GPUTarget("cuda", 90, 32))
 
 
 def steps():
     tile = {"HEIGHT": _sgd.HEIGHT, "WIDTH": _sgd.WIDTH, "DEPTH": _sgd.DEPTH}
-    sizes = {"ROUND": True, "DOWN": 9, "ACROSS": 6, "TURNS": 2, "STEPS": 8}
+    sizes = {"DOWN": 9, "ACROSS": 6, "TURNS": 2, "STEPS": 8}
     made = built_product(
         _sgd._sgd_of_product, (64, 128), (64, 128), {**sizes, **tile},
         {

@@ -4,13 +4,14 @@ import pytest
 import torch
 
 pytest.importorskip("triton")
-from labelset.kernels import _sgd
+from labelset.kernels import _product, _sgd
 
 
-def drawn(rows, labels, features, dtype=torch.float16):
+def drawn(rows, labels, features):
+    """Weights, and factors in float16: Triton's interpreter cannot multiply bfloat16."""
     g = torch.Generator().manual_seed(rows)
     a, b = torch.randn(rows, labels, generator=g), torch.randn(rows, features, generator=g)
-    return torch.randn(labels, features, generator=g).to(dtype), a.half(), b.half()
+    return torch.randn(labels, features, generator=g).bfloat16(), a.half(), b.half()
 
 
 def step(weight, a, b, rate=0.25, shrink=0.5, seed=1, first=0):
@@ -20,25 +21,24 @@ def step(weight, a, b, rate=0.25, shrink=0.5, seed=1, first=0):
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (70, 304, 136), (64, 128, 128)])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
-def test_a_step_down_a_product(shape, dtype):
-    weight, a, b = drawn(*shape, dtype)
+def test_a_step_down_a_product(shape):
+    weight, a, b = drawn(*shape)
     want = 0.5 * weight.double() - 0.25 * a.double().T @ b.double()
-    torch.testing.assert_close(step(weight, a, b).double(), want, rtol=2e-3, atol=2e-3)
+    torch.testing.assert_close(step(weight, a, b).double(), want, rtol=1 / 127, atol=1e-5)
 
 
 def test_bfloat16_is_rounded_to_a_neighbour_and_right_on_average():
-    weight, a, b = drawn(20, 40, 24, torch.bfloat16)
+    weight, a, b = drawn(20, 40, 136)
     want = 0.5 * weight.double() - 0.25 * a.double().T @ b.double()
     below = (want.float().view(torch.int32) & -65536).view(torch.float32).double()  # towards 0
     above = ((want.float().view(torch.int32) & -65536) + 65536).view(torch.float32).double()
     found = torch.stack([step(weight, a, b, seed=seed).double() for seed in range(60)])
     exact = (want - below).abs() < 1e-6 * want.abs()  # where a sum in float32 decides
     assert ((found == below) | (found == above) | exact).all()
-    up = (found == above).double().mean(0)[~exact]
-    share = ((want - below) / (above - below))[~exact]
-    assert (up - share).abs().max() < 0.35  # five standard deviations of 60 draws
-    assert abs((up - share).mean()) < 0.01
+    up, share = (found == above).double().mean(0), (want - below) / (above - below)
+    for quarter in (up - share).where(~exact, 0).split(32, 1):
+        assert quarter.abs().max() < 0.4  # six standard deviations of 60 draws
+        assert abs(quarter.mean()) < 0.015
 
 
 def test_numbers_beyond_all_others_stay():
@@ -54,7 +54,7 @@ def test_numbers_beyond_all_others_stay():
 
 
 def test_what_is_drawn_depends_on_the_seed_and_on_the_place_of_a_weight():
-    weight, a, b = drawn(20, 272, 24, torch.bfloat16)
+    weight, a, b = drawn(20, 272, 136)
     whole = step(weight, a, b, seed=5)
     assert torch.equal(whole, step(weight, a, b, seed=5))
     assert not torch.equal(whole, step(weight, a, b, seed=5 + 2**40))
@@ -82,3 +82,15 @@ def test_noise_is_even_and_neighbours_differ():
     assert (bits.double().mean((0, 1)) - 0.5).abs().max() < 0.01
     for moved in (bits.roll(1, 0), bits.roll(1, 1), bits.roll(1, 2)):
         assert ((bits == moved).double().mean((0, 1)) - 0.5).abs().max() < 0.011
+
+
+def test_what_it_takes(monkeypatch):
+    monkeypatch.setattr(_product, "LEAST", 1)
+    weight, a, b = (t.bfloat16() for t in drawn(24, 40, 32))
+    assert _sgd.takes(weight, a, b)
+    assert not _sgd.takes(weight.half(), a.half(), b.half())
+    assert not _sgd.takes(weight.half(), a, b)
+    assert not _sgd.takes(weight, a.T.contiguous().T, b)
+    assert not _sgd.takes(weight, a, b.T.contiguous().T)
+    assert not _sgd.takes(weight[:, :-1], a, b[:, :-1].contiguous())  # rows that are not aligned
+    assert _sgd.takes(weight[:, :-8], a, b[:, :-8])

@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import linear
 
 import labelset as ls
-from labelset.linear import _entries
+from labelset.linear import _entries, _sums
 from labelset.linear._sums import rounded
 
 ROWS, N, WIDTH = 17, 900, 12
@@ -252,3 +252,44 @@ def test_a_nan_of_whatever_bits_is_not_rounded_away():
     found = rounded(bits.view(torch.float32), seed=0)
     assert found.isnan().tolist() == [True, True, True, False, False]
     assert found[3:].tolist() == [torch.inf, 1.0]
+
+
+def test_where_a_kernel_makes_the_step_it_is_the_same_step(monkeypatch):
+    """What it is handed, block by block; the kernel itself has tests of its own."""
+    handed = []
+
+    def by_kernel(weight, a, b, rate, shrink, seed, first):
+        handed.append((len(weight), seed, first))
+        weight.copy_(shrink * weight.float() - rate * a.float().T @ b.float())
+
+    pytest.importorskip("triton")
+    from labelset.kernels import _sgd
+
+    monkeypatch.setattr(_sums, "_at_once", lambda *given: True)
+    monkeypatch.setattr(_sgd, "sgd_of_product_", by_kernel)
+    (x, w, _), y = draw()
+    moved, y = w.bfloat16(), torch.where(torch.rand(y.shape) < 0.2, torch.nan, y.float())
+    monkeypatch.setitem(_entries.BYTES, "cpu", len(x) * 2 * 30)
+    ls.linear_sgd_step(x.bfloat16(), moved, y, "bce", lr=500.0, weight_decay=1e-4, seed=7)
+    assert handed == [(min(30, N - first), 7, first) for first in range(0, N, 30)]
+    given = [x.bfloat16().double(), w.bfloat16().double(), torch.zeros(N, dtype=torch.float64)]
+    _, (_, gradient, _) = plain(ls.losses.build("bce"), given, y)
+    want = given[1] - 500.0 * (gradient + 1e-4 * given[1])
+    assert (moved.double() - want).abs().max() < 0.01 * want.abs().max()
+    assert (want - given[1]).abs().max() > 0.1 * want.abs().max()  # a step that is seen
+
+
+def test_a_step_is_known_to_graphs_that_hold_the_weight(monkeypatch):
+    pytest.importorskip("triton")
+    from labelset.kernels import _sgd
+
+    monkeypatch.setattr(_sums, "_at_once", lambda *given: True)
+    monkeypatch.setattr(_sgd, "sgd_of_product_", lambda *given: None)
+    (x, w, _), y = draw()
+    x.requires_grad_()
+    kept = (x @ w.T).sum()
+    steps = [ls.linear_sgd_step(x, w, y, "bce", lr=1.0) for _ in range(2)]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        kept.backward()
+    sum(steps).backward()  # neither needs the weight as it was
+    assert x.grad.isfinite().all()

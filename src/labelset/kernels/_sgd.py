@@ -13,9 +13,9 @@ import triton.language as tl
 from torch import Tensor
 
 from labelset.kernels._launch import Launch, current
-from labelset.kernels._product import corner, halves, processors, sums
+from labelset.kernels._product import corner, fits, halves, processors, sums
 
-__all__ = ["sgd_", "sgd_of_product_"]
+__all__ = ["sgd_", "sgd_of_product_", "takes"]
 
 BLOCK = 1024
 # of a tile of weights, and of what is summed at a time: two programs share a processor, so that
@@ -52,8 +52,8 @@ def sgd_(
     """weight = shrink weight - rate gradient, in place, for weights in bfloat16.
 
     Both are contiguous.
-    `first` is the place of the weight's first number among all of them, so that the random
-    numbers do not depend on how the weights are cut into blocks.
+    `first` is the place of the weight's first number among all of them, on which what is drawn
+    for it depends.
     """
     size = weight.numel()
     with current(weight.device):
@@ -80,8 +80,7 @@ def _noise(seed, row, column):
 @triton.jit(do_not_specialize=["seed", "first"])
 def _sgd_of_product(
     a, b, weight, rate, shrink, seed, first,
-    ROUND: tl.constexpr, DOWN: tl.constexpr, ACROSS: tl.constexpr,
-    TURNS: tl.constexpr, STEPS: tl.constexpr,
+    DOWN: tl.constexpr, ACROSS: tl.constexpr, TURNS: tl.constexpr, STEPS: tl.constexpr,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     """Every so many-th tile of weight = shrink weight - rate a b.
@@ -95,35 +94,41 @@ def _sgd_of_product(
         total = sums(a, b, row, column, True, False, STEPS, HEIGHT, WIDTH, DEPTH)
         left, right = halves(total, HEIGHT, WIDTH)
         place = first + row
-        _move(weight, left, rate, shrink, seed, place, row, column, ROUND, HEIGHT, HALF)
+        _move(weight, left, rate, shrink, seed, place, row, column, HEIGHT, HALF)
         column += HALF
-        _move(weight, right, rate, shrink, seed, place, row, column, ROUND, HEIGHT, HALF)
+        _move(weight, right, rate, shrink, seed, place, row, column, HEIGHT, HALF)
 
 
 @triton.jit
 def _move(
     weight, slope, rate, shrink, seed, place, row, column,
-    ROUND: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Half a tile, of which `place` is the first row among all; a random number serves two."""
     HALF: tl.constexpr = WIDTH // 2
     left, right = halves(slope, HEIGHT, WIDTH)
+    noise = _noise(seed, place + tl.arange(0, HEIGHT), column + tl.arange(0, HALF))
     one = weight.load([row, column]).to(tl.float32) * shrink - rate * left
     two = weight.load([row, column + HALF]).to(tl.float32) * shrink - rate * right
-    if ROUND:
-        noise = _noise(seed, place + tl.arange(0, HEIGHT), column + tl.arange(0, HALF))
-        one = _rounded(one, (noise & 0xFFFF).to(tl.int32))
-        two = _rounded(two, (noise >> 16).to(tl.int32))
+    one = _rounded(one, (noise & 0xFFFF).to(tl.int32))
+    two = _rounded(two, (noise >> 16).to(tl.int32))
     weight.store([row, column], one.to(weight.dtype))
     weight.store([row, column + HALF], two.to(weight.dtype))
+
+
+def takes(weight: Tensor, a: Tensor, b: Tensor) -> bool:
+    """Whether `sgd_of_product_` takes these, and is worth it."""
+    rows = a.stride(1) == b.stride(1) == 1
+    return weight.dtype == torch.bfloat16 and rows and fits(a.T, b, weight)
 
 
 def sgd_of_product_(
     weight: Tensor, a: Tensor, b: Tensor, rate: float, shrink: float, seed: int, first: int
 ) -> None:
-    """weight = shrink weight - rate a.T @ b, which is never written; bfloat16 is rounded at random.
+    """weight = shrink weight - rate a.T @ b, which is never written, for weights in bfloat16.
 
-    `first` is the place of the weight's first row among all of them.
+    `first` is the place of the weight's first row among all of them, on which what is drawn for
+    it depends.
     """
     from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -133,17 +138,14 @@ def sgd_of_product_(
     left = TensorDescriptor.from_tensor(a, [DEPTH, HEIGHT])
     right = TensorDescriptor.from_tensor(b, [DEPTH, WIDTH])
     moved = TensorDescriptor.from_tensor(weight, [HEIGHT, WIDTH // 4])
-    launch = _launch(weight.dtype == torch.bfloat16, *sizes, a.dtype, weight.dtype)
-    numbers = rate, shrink, (seed ^ seed >> 31) & 0x7FFFFFFF, first
-    launch.described(programs, (left, right, moved), numbers)
+    short = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64 >> 33  # 31 bits: always a small number
+    _launch(*sizes, a.dtype).described(programs, (left, right, moved), (rate, shrink, short, first))
 
 
 @lru_cache(maxsize=256)
-def _launch(
-    rounds: bool, down: int, across: int, turns: int, steps: int, *dtypes: torch.dtype
-) -> Launch:
+def _launch(down: int, across: int, turns: int, steps: int, dtype: torch.dtype) -> Launch:
     constants = {
-        "ROUND": rounds, "DOWN": down, "ACROSS": across, "TURNS": turns, "STEPS": steps,
+        "DOWN": down, "ACROSS": across, "TURNS": turns, "STEPS": steps,
         "HEIGHT": HEIGHT, "WIDTH": WIDTH, "DEPTH": DEPTH,
     }  # fmt: skip
     return Launch(_sgd_of_product, constants, num_warps=WARPS, num_stages=STAGES)

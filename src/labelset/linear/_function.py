@@ -27,7 +27,10 @@ class LinearLoss(torch.autograd.Function):
         wanted = tuple(learning and need for need in ctx.needs_input_grad[:3])
         outcome = job.run(features, weight, bias, wanted)
         ctx.job, ctx.wanted, ctx.gradients = job, wanted, outcome[1:]
-        ctx.save_for_backward(features, weight, bias)
+        if job.step is None:
+            ctx.save_for_backward(features, weight, bias)
+        elif not weight.is_inference():
+            torch.autograd.graph.increment_version(weight)  # a kernel does not say that it wrote
         return outcome.value
 
     @staticmethod

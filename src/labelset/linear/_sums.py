@@ -93,9 +93,12 @@ class Gradients:
     def _move(self, step: Step, slope: Tensor, x: Tensor, first: int, last: int) -> None:
         weight, bias = self.held
         x, rest = self._shared(x)
-        if rest is not None or not descended_(
-            weight[first:last], slope, x, self.scale, step, first
-        ):
+        if rest is None and _at_once(weight[first:last], slope, x):
+            from labelset.kernels._sgd import sgd_of_product_
+
+            rate = step.rate * self.scale
+            sgd_of_product_(weight[first:last], slope, x, rate, step.shrink, step.seed, first)
+        else:
             for start, end, slopes in _wide_products(slope, x):
                 slopes = slopes if rest is None else slopes * rest
                 here = weight[first + start : first + end]
@@ -112,23 +115,13 @@ def _wide_products(slope: Tensor, x: Tensor) -> Iterator[tuple[int, int, Tensor]
         yield first, last, wide_product(slope[:, first:last].T, x)
 
 
-def descended_(
-    weight: Tensor, slope: Tensor, x: Tensor, scale: float, step: Step, first: int
-) -> bool:
-    """One step down slope.T @ x, where there is a kernel in which that is never written.
-
-    `first` is the place of the first of these rows among all weights.
-    """
+def _at_once(weight: Tensor, slope: Tensor, x: Tensor) -> bool:
+    """Whether a kernel makes the step down slope.T @ x without ever writing that."""
     if weight.device.type != "cuda" or not has_triton():
         return False
-    from labelset.kernels._product import fits
+    from labelset.kernels._sgd import takes
 
-    if not fits(slope.T, x, weight):
-        return False
-    from labelset.kernels._sgd import sgd_of_product_
-
-    sgd_of_product_(weight, slope, x, step.rate * scale, step.shrink, step.seed, first)
-    return True
+    return takes(weight, slope, x)
 
 
 def descend_(weight: Tensor, slopes: Tensor, scale: float, step: Step, first: int) -> None:
