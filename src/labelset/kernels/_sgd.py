@@ -64,7 +64,11 @@ def sgd_(
 
 @triton.jit
 def _mixed(x):
-    """32 bits, each of which depends on all bits of x."""
+    """32 bits, each of which depends on all bits of x.
+
+    Shifts and factors are those that Wellons found to have the least bias ("Prospecting for hash
+    functions", 2018).
+    """
     x = (x ^ (x >> 16)) * 0x7FEB352D
     x = (x ^ (x >> 15)) * 0x846CA68B
     return x ^ (x >> 16)
