@@ -6,7 +6,7 @@ import pickle
 import pytest
 import torch
 
-from labelset import Labels, NoLink, losses
+from labelset import NoLink, losses
 
 
 @pytest.fixture
@@ -134,18 +134,6 @@ def test_inductor_compiles_a_loss_with_its_gradient(batch):
     torch.testing.assert_close(
         torch.autograd.grad(fast(*batch), v), torch.autograd.grad(loss(*batch), v)
     )
-
-
-@pytest.mark.parametrize("soft", [False, True])
-def test_stored_labels_become_dense_within_a_compiled_call(batch, soft):
-    """With its gradient; the law tries every loss with a backend that leaves that to autograd."""
-    loss, v = losses.build("spa"), batch[0].requires_grad_()
-    y = batch[1].double().masked_fill(v > 1, torch.nan) if soft else batch[1]
-    torch._dynamo.reset()
-    fast = torch.compile(loss, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(fast(v, Labels.from_dense(y)), loss(v, y))
-    (got,) = torch.autograd.grad(fast(v, Labels.from_dense(y)), v)
-    torch.testing.assert_close(got, *torch.autograd.grad(loss(v, y), v))
 
 
 def test_equality_sums_and_moves_of_losses_that_hold_tensors():

@@ -50,17 +50,15 @@ def compiled(loss: Loss) -> None:
     """torch.compile takes it, and its link, in one piece and changes nothing."""
     known, lacking = Cases(loss)(5, 4, 60), Cases(loss)(5, 4, 61, unknown=True)
     _same_compiled(loss, known, lacking)  # what is made of the first labels serves the second
-    for v, y in (known, lacking):  # once dense, what is computed with them is the same
-        _same_compiled(loss, (v, Labels.from_dense(y)), backend="eager")
+    for v, y in (known, lacking):
+        _same_compiled(loss, (v, Labels.from_dense(y)))
     if isinstance(loss, Loss) and loss.link_missing() is None:
         _same_compiled(lambda v, _: loss.link(v), lacking)
 
 
-def _same_compiled(
-    loss: Callable[..., Tensor], *batches: tuple[Tensor, Any], backend: str = "aot_eager"
-) -> None:
+def _same_compiled(loss: Callable[..., Tensor], *batches: tuple[Tensor, Any]) -> None:
     torch._dynamo.reset()
-    fast = torch.compile(lambda s, t: loss(s, t), fullgraph=True, backend=backend)
+    fast = torch.compile(lambda s, t: loss(s, t), fullgraph=True, backend="aot_eager")
     for v, y in batches:
         want = value_and_grad(loss, v, y)
         try:
