@@ -29,7 +29,7 @@ typedef struct {
 #define KEY uint32_t
 #define TOP ((uint32_t)1 << 31)
 #define NAME(x) float_##x
-#include "_count.h"
+#include "count.h"
 #undef REAL
 #undef KEY
 #undef TOP
@@ -38,7 +38,7 @@ typedef struct {
 #define KEY uint64_t
 #define TOP ((uint64_t)1 << 63)
 #define NAME(x) double_##x
-#include "_count.h"
+#include "count.h"
 
 /* gather(scores, bytes, rows, n, pointers, indices, by_column, next, own): the scores of the entries
  * of a compressed sparse matrix, by row, or by column from where next says. */

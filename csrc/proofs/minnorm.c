@@ -14,28 +14,28 @@
 #define SPREAD
 #endif
 
-#include "_lanes.h"
-#include "_scan.h"
+#include "lanes.h"
+#include "scan.h"
 #define REAL double
 #define EPS DBL_EPSILON
 #define SQRT sqrt
 #define NAME(x) double_##x
-#include "_corral.h"
-#include "_wolfe.h"
+#include "corral.h"
+#include "wolfe.h"
 #undef REAL
 #undef EPS
 #undef SQRT
 #undef NAME
 
-#include "_quad.h"
+#include "quad.h"
 #undef SPREAD
 #define SPREAD
 #define REAL quad
 #define EPS QUAD_EPSILON
 #define SQRT quad_root
 #define NAME(x) quad_##x
-#include "_corral.h"
-#include "_wolfe.h"
+#include "corral.h"
+#include "wolfe.h"
 
 /* ---- working sets ------------------------------------------------------------------------------
  * Label set l has counts[l] rows, rows[l * cap ..] by number and sides[l * cap ..] by sign. */

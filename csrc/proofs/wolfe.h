@@ -1,6 +1,6 @@
 /* The point of least norm in the convex hull of k rows (Wolfe, 1976).
  *
- * Written once for any real type, as `_corral.h` is; the includer also defines SPREAD.
+ * Written once for any real type, as `corral.h` is; the includer also defines SPREAD.
  * The caller keeps corral and factor between calls, so that a larger working set resumes where the
  * last one ended. Nothing computed here is trusted by its callers: verdicts are proven elsewhere.
  */

@@ -4,6 +4,21 @@
  * not are collected, computed together, and written over it. Where they are many, the formula of both
  * sides runs over the whole block. */
 
+#ifndef SEPARABLE_TYPES
+#define SEPARABLE_TYPES /* what builds for all widths share */
+typedef struct {
+    Scores v;
+    Labels y;
+    Code off, both;
+    Columns columns;
+    long entries;
+    void *gradient;
+    float scale;
+    double *sums;
+    int64_t *unknown;
+} Separable;
+#endif
+
 /* value = on pos + (1 - on) neg, exactly one of them where a label is hard, 0 where it is unknown */
 static void NAME(blend)(Desk *d, const float *weight, long length) {
     const int32_t *out = d->both.head->outputs;

@@ -1,5 +1,30 @@
 /* A formula run step by step over a block of numbers: each step is one loop over buffers that stay in
- * the nearest cache. Steps are what _native_program.py wrote; see there for what each one means. */
+ * the nearest cache. Steps are what kernels/native/program.py wrote; see there for what each one means. */
+
+#ifndef MACHINE_TYPES
+#define MACHINE_TYPES /* what builds for all widths share */
+typedef struct {
+    int32_t op, out, a, b, c, d, k, l;
+} Step;
+
+/* The array a program arrives as: these numbers, then (register, constant) pairs that hold throughout,
+ * then the steps. */
+typedef struct {
+    int32_t steps, registers, inputs, pins, outputs[4];
+} Head;
+
+typedef struct {
+    const Head *head;
+    const Step *steps;
+    const float *constants;
+    float *memory, *reg[REGISTERS];
+} Machine;
+
+typedef struct {
+    const int32_t *steps;
+    const float *constants;
+} Code;
+#endif
 
 /* Places a program's registers in memory; 0 where there is none. */
 static int NAME(start)(Machine *m, const Code *code) {

@@ -20,7 +20,7 @@ static quad quad_one_dot(const quad *a, const quad *b, long n) {
     return sum;
 }
 
-/* The sums of `_lanes.h`. */
+/* The sums of `lanes.h`. */
 static void quad_dots(const quad *const *a, const quad *b, long n, quad *out) {
     for (long q = 0; q < 4; q++) out[q] = quad_one_dot(a[q], b, n);
 }

@@ -1,8 +1,17 @@
 /* labelset.kernels._native_loops: losses and their gradients on the CPU, without a compiler at run time.
  *
- * Every loop is built for several widths of vectors, and the widest that the machine has is used.
- * Arrays arrive as addresses: _native.py keeps them alive and has checked them. The interpreter's lock
+ * Every loop is built for several widths of vectors, and the widest that the machine has is used:
+ * this file includes itself once for each, NAME saying which.
+ * Arrays arrive as addresses: kernels/native/calls.py keeps them alive and has checked them. The interpreter's lock
  * is released, so threads run side by side. */
+#ifdef NAME
+#include "vector_math.h"
+#include "machine.h"
+#include "matrix.h"
+#include "separable.h"
+#include "confusion.h"
+#include "axes.h"
+#else
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <float.h>
@@ -17,14 +26,12 @@
 #define BLOCK 256 /* numbers a step runs over: the buffers of a program fit the nearest cache */
 #define STRIDE (BLOCK + 16) /* between buffers, so that they do not all want the same lines of it */
 #define UNIT (64 * BLOCK)
-#define REGISTERS 64 /* as in _native_program.py */
+#define REGISTERS 64 /* as in kernels/native/program.py */
 #define COLUMNS 8
 #define LOGISTIC_OP 64
 #define NOTHING (-FLT_MAX)
 #define LOWER(x, y) ((x) < (y) ? (x) : (y))
 enum { DENSE_BITS, DENSE_SOFT, SPARSE };
-
-#include "_native_types.h"
 
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -44,7 +51,7 @@ enum { DENSE_BITS, DENSE_SOFT, SPARSE };
 
 #define NAME(x) plain_##x
 #define VECTOR 0 /* bytes, where functions are written for vectors of a known width */
-#include "_native_all.h"
+#include "module.c"
 #undef NAME
 #undef VECTOR
 
@@ -54,7 +61,7 @@ enum { DENSE_BITS, DENSE_SOFT, SPARSE };
 #pragma GCC target("avx2,fma")
 #define NAME(x) avx2_##x
 #define VECTOR 32
-#include "_native_all.h"
+#include "module.c"
 #undef NAME
 #undef VECTOR
 #pragma GCC pop_options
@@ -62,7 +69,7 @@ enum { DENSE_BITS, DENSE_SOFT, SPARSE };
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,prefer-vector-width=512")
 #define NAME(x) avx512_##x
 #define VECTOR 64
-#include "_native_all.h"
+#include "module.c"
 #undef NAME
 #undef VECTOR
 #pragma GCC pop_options
@@ -71,14 +78,14 @@ enum { DENSE_BITS, DENSE_SOFT, SPARSE };
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
 #define NAME(x) avx2_##x
 #define VECTOR 32
-#include "_native_all.h"
+#include "module.c"
 #undef NAME
 #undef VECTOR
 #pragma clang attribute pop
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma"))), apply_to = function)
 #define NAME(x) avx512_##x
 #define VECTOR 64
-#include "_native_all.h"
+#include "module.c"
 #undef NAME
 #undef VECTOR
 #pragma clang attribute pop
@@ -296,3 +303,4 @@ PyMODINIT_FUNC PyInit__native_loops(void) {
     if (m) PyModule_AddIntConstant(m, "UNIT", UNIT);
     return m;
 }
+#endif
