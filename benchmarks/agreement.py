@@ -19,7 +19,7 @@ from torch import Tensor
 
 import labelset as ls
 from labelset.losses import Loss, Separable
-from labelset.testing._backend_laws import as_close_as_eager
+from labelset.testing.loss_laws import as_close_as_eager
 
 SHAPES = [
     *((1, 1), (1, 80), (41, 401), (512, 80), (17, 1000), (63, 1024), (5, 1025), (700, 3)),

@@ -83,7 +83,7 @@ def order():
 
 
 def precision():
-    """How many random sets of exactly k labels can be said once the head is stored."""
+    """How many random sets of exactly k labels can be produced once the head is stored."""
     for (n, k), slack, dtype in itertools.product(
         ((100, 3), (100, 10), (1_000, 5), (1_000, 10), (8_921, 5)),
         (0, 16),

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 import labelset as ls
-from labelset.linear import _entries
+from labelset.linear import _blocks
 
 COLUMNS = (
     "what",
@@ -65,7 +65,7 @@ def timed(call: Callable[[], None], device: str, rest: float = 0.0, repeats: int
 
 def products(x: Tensor, weight: Tensor) -> None:
     """The logits, the gradient of the weight and that of the features, and nothing else."""
-    width = max(1, _entries.BYTES[x.device.type] // (len(x) * x.element_size()))
+    width = max(1, _blocks.BYTES[x.device.type] // (len(x) * x.element_size()))
     gradient, total = torch.empty_like(weight), torch.zeros_like(x)
     for start in range(0, len(weight), width):
         w = weight[start : start + width]

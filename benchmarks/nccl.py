@@ -41,11 +41,17 @@ from torch import distributed, nn
 
 from labelset import cli, losses
 from labelset import train as tr
-from labelset.artefact import Run
 from labelset.data import Dataset
-from labelset.distributed import _global, _head, _labels, _place, _ranks
-from labelset.train._draws import draws_over
-from labelset.train._ranks import Ranks
+from labelset.distributed import (
+    _global_batch,
+    _over_labels,
+    _sharded_heads,
+    _sharding,
+    collectives,
+)
+from labelset.model import SavedModel
+from labelset.ranks import Ranks
+from labelset.train._over_ranks import global_rng
 
 LOSSES = [(n, e) for n in losses.names() for e in losses.catalog.get(n).examples]
 
@@ -64,8 +70,8 @@ class Several(int):
 
 def exchange_always():
     """Let one rank make every call that several would make."""
-    plain = _ranks.ranks
-    for module in (_global, _head, _labels, _place, _ranks):
+    plain = collectives.ranks
+    for module in (_global_batch, _sharded_heads, _over_labels, _sharding, collectives):
         if hasattr(module, "ranks"):
             module.ranks = lambda group: Several(plain(group))
     size = Several(distributed.get_world_size())
@@ -132,7 +138,7 @@ def drawn():
         torch.manual_seed(4)
         ranks = Ranks.running()
         own = ranks.share(torch.arange(len(x)))
-        with draws_over(ranks, len(x)):
+        with global_rng(ranks, len(x)):
             found = net(x[own])
         close(found, want[own], 0.0, str(net))
 
@@ -155,7 +161,7 @@ def from_the_command_line(how):
     if status or alone:
         raise AssertionError(f"exit status {status} of the ranks, {alone} of one process")
     ranks.wait()
-    one, two = (Run.open(folder / name).parts["test"].scores for name in ("one", "all"))
+    one, two = (SavedModel.open(folder / name).splits["test"].scores for name in ("one", "all"))
     close(two, one, 1e-3, "test scores")
 
 

@@ -17,7 +17,7 @@ from labelset.distributed import (
     over_labels,
     shard_labels,
 )
-from labelset.train._ranks import Ranks
+from labelset.ranks import Ranks
 
 WIDE, NARROW = 1e-10, 1e-4  # tolerances of float64, and of float32 after some steps
 ON = {"device": "cuda"}

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from labelset.artefact import Run
+from labelset.model import SavedModel
 
 HERE = Path(__file__).parent
 TRAINED = {"train (linear head)": "train", "train (conv)": "conv", "train (conv, float64)": "wide"}
@@ -76,14 +76,16 @@ def run(ranks, command):
 
 def far(one, two):
     """The largest difference of two runs' scores."""
-    a, b = Run.open(one).parts["test"].scores, Run.open(two).parts["test"].scores
+    a, b = SavedModel.open(one).splits["test"].scores, SavedModel.open(two).splits["test"].scores
     return float((a - b).abs().max())
 
 
 def work(name, out, said):
     """Seconds of the work itself, where the result tells."""
     if name.startswith("train"):
-        return sum(epoch["seconds"] for epoch in Run.open(out / TRAINED[name]).about["history"])
+        return sum(
+            epoch["seconds"] for epoch in SavedModel.open(out / TRAINED[name]).about["history"]
+        )
     return json.loads(said)["seconds"] if name == "verify" else float("nan")
 
 

@@ -29,7 +29,7 @@ from scipy import sparse
 import labelset as ls
 from labelset import train as tr
 from labelset.data import Dataset
-from labelset.train import _task
+from labelset.train import task as _task
 
 EPOCHS = 10
 

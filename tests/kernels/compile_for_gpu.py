@@ -11,17 +11,15 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 import labelset as ls
-from labelset.kernels import (
-    _product,
-    _sgd,
-    _slopes,
-    _ways_back,
-    _ways_few,
-    _ways_finish,
-    _ways_sums,
+from labelset.kernels.triton import axes_kernels, head_gradient
+from labelset.kernels.triton import product as products
+from labelset.kernels.triton.confusion_kernels import confusion_tiles
+from labelset.kernels.triton.head_gradient_kernels import (
+    gradient_of_negatives,
+    gradient_of_positives,
 )
-from labelset.kernels._confusion_tiles import confusion_tiles
-from labelset.kernels._source import compiled, source
+from labelset.kernels.triton.product_kernels import part_of_sum, product_tiles, sgd_of_product
+from labelset.kernels.triton.source import compiled, source
 
 POINTERS = {"stored": "*i32", "soft": "*fp32", "scale": "fp32", "a": "fp32", "b": "fp32"}
 INTEGERS = (
@@ -101,54 +99,52 @@ def ways():
         sides = {"BY_ROW": True, "BY_COLUMN": both, "MEAN": traced.reads_mean}
         labels = {"KIND": kind, "SOFT": kind == "soft", "EVEN": i == 0}
         tiles = {"SHORT": dtype == "bf16", **tile_of(kind)}
-        build(_ways_sums.log_sums, dtype, kind, AXIS=int(not both), **labels, **tiles, **sides)
-        build(_ways_back.back, dtype, kind, REDUCE=True, **labels, **tiles, **sides)
+        build(axes_kernels.log_sums, dtype, kind, AXIS=int(not both), **labels, **tiles, **sides)
+        build(axes_kernels.back, dtype, kind, REDUCE=True, **labels, **tiles, **sides)
         row = {"value": compiled(traced.text), "NEEDS_ON": traced.needs_on}
         build(
-            _ways_finish.finish, dtype, kind,
+            axes_kernels.finish, dtype, kind,
             ROWS=8, ROW_PARTS=128, COLUMNS=256, COLUMN_PARTS=4, **row, **sides,
         )  # fmt: skip
         if i == 0:
             few = {**row, **labels, **tiles, **sides, "REDUCE": True, "GROUPS": 1024}
-            build(_ways_few.few_ways, dtype, kind, **few)
+            build(axes_kernels.single_block, dtype, kind, **few)
 
 
 def product():
-    tile = {"HEIGHT": _product.HEIGHT, "WIDTH": _product.WIDTH, "DEPTH": _product.DEPTH}
+    tile = {"HEIGHT": products.HEIGHT, "WIDTH": products.WIDTH, "DEPTH": products.DEPTH}
     sizes = {"DOWN": 4, "ACROSS": 9, "COLUMNS": 0, "TURNS": 2, "STEPS": 12}
     for a_turned, b_turned in ((False, True), (True, False)):
         turned = {"BIAS": b_turned, "A_TURNED": a_turned, "B_TURNED": b_turned}
         left, right = (64, 128) if a_turned else (128, 64), (256, 64) if b_turned else (64, 256)
         built_product(
-            _product._tiles, left, right, {**turned, **sizes, **tile},
+            product_tiles, left, right, {**turned, **sizes, **tile},
             {"out": "tensordesc<bf16[128, 128]>", "bias": "*bf16", "scale": "fp32"},
         )  # fmt: skip
     sizes = {"ROWS": 512, "COLUMNS": 768, "DOWN": 4, "ACROSS": 3, "STEPS": 192}
-    built_product(
-        _product._part_of_sum, (128, 64), (64, 256), {**sizes, **tile}, {"parts": "*fp32"}
-    )
+    built_product(part_of_sum, (128, 64), (64, 256), {**sizes, **tile}, {"parts": "*fp32"})
 
 
 def slopes():
-    tile = {"HEIGHT": _slopes.HEIGHT, "WIDTH": _slopes.WIDTH, "DEPTH": _slopes.DEPTH}
+    tile = {name: getattr(head_gradient, name) for name in ("HEIGHT", "WIDTH", "DEPTH")}
     sizes = {"DOWN": 4, "ACROSS": 9, "TURNS": 2, "STEPS": 12, "ROWS": 512, "COLUMNS": 1152}
     for name, plain in (("bce", True), ("hill", False)):
         off = ls.losses.build(name)._pair(1152, torch.device("cpu")).off
         formula = compiled(source(off.formula, off.outputs, 1, short=True))
         given = {"formula": formula, "SHARE": off.share, "BIAS": not plain, "EVEN": plain}
         made = built_product(
-            _slopes._slopes_off, (128, 64), (128, 64), {**given, **sizes, **tile},
+            gradient_of_negatives, (128, 64), (128, 64), {**given, **sizes, **tile},
             {
                 "out": "tensordesc<bf16[128, 64]>", "bias": "*bf16", "partial": "*fp32",
                 "place": "i32",
             },
             num_warps=4, num_stages=3,
         )  # fmt: skip
-        assert _slopes.SHARING * (made.metadata.shared + 1024) <= 233_472  # they fit together
-    kernel, numbers = _slopes._slopes_on, ("first", "blocks", "block", "place")
+        assert head_gradient.SHARING * (made.metadata.shared + 1024) <= 233_472  # they fit together
+    kernel, numbers = gradient_of_positives, ("first", "blocks", "block", "place")
     both = ls.losses.build("bce")._pair(1152, torch.device("cpu")).function(soft=True, short=True)
     given = {"formula": both, "BIAS": True, "FEATURES": 768}
-    given |= {name: getattr(_slopes, name) for name in ("LANES", "TOGETHER", "PIECE")}
+    given |= {name: getattr(head_gradient, name) for name in ("LANES", "TOGETHER", "PIECE")}
     signature = dict.fromkeys(kernel.arg_names, "constexpr")
     signature |= dict.fromkeys((*numbers, "x_stride", "w_stride", "stride"), "i32")
     signature |= dict.fromkeys(("x", "w", "slopes", "bias"), "*bf16")
@@ -159,17 +155,17 @@ def slopes():
 
 
 def steps():
-    tile = {"HEIGHT": _sgd.HEIGHT, "WIDTH": _sgd.WIDTH, "DEPTH": _sgd.DEPTH}
+    tile = {"HEIGHT": products.SGD_HEIGHT, "WIDTH": products.SGD_WIDTH, "DEPTH": products.SGD_DEPTH}
     sizes = {"DOWN": 9, "ACROSS": 6, "TURNS": 2, "STEPS": 8}
     made = built_product(
-        _sgd._sgd_of_product, (64, 128), (64, 128), {**sizes, **tile},
+        sgd_of_product, (64, 128), (64, 128), {**sizes, **tile},
         {
             "weight": "tensordesc<bf16[128, 32]>", "rate": "fp32", "shrink": "fp32",
             "seed": "i32", "first": "i32",
         },
-        num_warps=_sgd.WARPS, num_stages=_sgd.STAGES,
+        num_warps=products.SGD_WARPS, num_stages=products.SGD_STAGES,
     )  # fmt: skip
-    assert _sgd.SHARING * (made.metadata.shared + 1024) <= 233_472  # they fit together
+    assert products.SGD_SHARING * (made.metadata.shared + 1024) <= 233_472  # they fit together
 
 
 def built_product(kernel, left, right, constants, others, num_warps=8, num_stages=4):

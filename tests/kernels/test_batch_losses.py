@@ -12,8 +12,9 @@ import pytest
 import torch
 
 import labelset as ls
-from labelset.kernels import _confusion_launch, _kinds, _launch, _stored, _ways_launch
-from labelset.testing._backend_laws import as_close_as_eager
+from labelset.kernels import selection
+from labelset.kernels.triton import axes, confusion, launch, layout
+from labelset.testing.loss_laws import as_close_as_eager
 
 METRICS, WAY_LOSSES = (
     [
@@ -52,13 +53,10 @@ tiles, each of which takes Triton's interpreter its time."""
 def few(request, monkeypatch):
     """So many entries are a small matrix: none, unless a test says otherwise."""
 
-    modules = _confusion_launch, _ways_launch
-    for module in modules:
-        monkeypatch.setattr(module, "FEW", getattr(request, "param", 0))
-        module.layout.cache_clear()
+    monkeypatch.setattr(layout, "SMALL", getattr(request, "param", 0))
+    layout.layout.cache_clear()
     yield
-    for module in modules:
-        module.layout.cache_clear()
+    layout.layout.cache_clear()
 
 
 def drawn(rows, n, seed=0, size=2.0):
@@ -330,6 +328,7 @@ def test_joint_has_no_kernel_and_is_computed_all_the_same():
     assert joint[0] == joint[1]
 
 
+@pytest.mark.slow
 def test_the_kernels_compile_for_a_gpu(tmp_path):
     script = Path(__file__).with_name("compile_for_gpu.py")
     there = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
@@ -371,6 +370,7 @@ def test_what_is_launched_is_forgotten_with_the_loss(name):
 
 
 @pytest.mark.parametrize("kind", ["bool", "labels"])
+@pytest.mark.slow
 def test_sums_on_the_way_take_the_memory_of_the_gradient(kind, monkeypatch):
     """What is made beside it is small, however large the matrix."""
     made = []
@@ -379,7 +379,7 @@ def test_sums_on_the_way_take_the_memory_of_the_gradient(kind, monkeypatch):
         made.append(math.prod(shape))
         return torch.empty(shape, dtype=torch.float32, device=device)
 
-    for module in (_launch, _confusion_launch, _ways_launch):
+    for module in (launch, confusion, axes):
         monkeypatch.setattr(module, "numbers", numbers)
     rows, n = 100, 200
     v, y = drawn(rows, n)
@@ -393,9 +393,9 @@ def test_more_stored_labels_than_32_bits_can_count(name, monkeypatch):
     """They are counted in 64, by other kernels; here a few must do for so many."""
     v, y = drawn(41, 70)
     labels, loss = thinned(y.float()), ls.losses.build(name, impl="triton")
-    narrow, few = gradient(loss, v, labels), _kinds.call_kind(v, labels)
-    monkeypatch.setattr(_kinds, "NARROW", labels.indices.numel())
-    wide, many = gradient(loss, v, labels), _kinds.call_kind(v, labels)
+    narrow, few = gradient(loss, v, labels), selection.signature(v, labels)
+    monkeypatch.setattr(selection, "NARROW", labels.indices.numel())
+    wide, many = gradient(loss, v, labels), selection.signature(v, labels)
     assert few != many
-    assert _stored.block_starts(labels, 16).dtype == torch.int64
+    assert layout.block_starts(labels, 16).dtype == torch.int64
     assert all(torch.equal(*pair) for pair in zip(narrow, wide, strict=True))

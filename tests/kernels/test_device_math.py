@@ -10,7 +10,7 @@ import torch
 triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 
-from labelset.kernels import _device_math  # noqa: E402
+from labelset.kernels.triton import device_math  # noqa: E402
 
 SIZE = 2**14
 
@@ -50,7 +50,7 @@ def test_each_is_as_good_as_it_says(name, allowed):
     x, function = FUNCTIONS[name.removesuffix("_short")]
     x = x.float()
     got = torch.empty(SIZE)
-    applied[(1,)](x, got, getattr(_device_math, name), SIZE)
+    applied[(1,)](x, got, getattr(device_math, name), SIZE)
     want = function(x.double())
     off = (got.double() - want).abs() / want.abs().clamp(min=1e-37)
     assert off.max() < allowed, f"{off.max():.1e} at {x[off.argmax()]}"

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from labelset import Labels, losses
-from labelset.kernels._formula import Formula
-from labelset.kernels._source import compiled, source
+from labelset.formulas import Formula
+from labelset.kernels.triton.source import compiled, source
 from labelset.losses import Separable
 
 triton = pytest.importorskip("triton")

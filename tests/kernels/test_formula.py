@@ -7,13 +7,10 @@ import pytest
 import torch
 
 from labelset import losses
-from labelset.kernels._formula import Formula
-from labelset.kernels._lower import lowered
-from labelset.kernels._rebuild import pruned
-from labelset.kernels._sides import settled, shared
-from labelset.kernels._source import compiled, source
-from labelset.kernels._trace import NotTraceable, trace
+from labelset.formulas import Formula, NotTraceable, trace
+from labelset.formulas.passes import lower, prune, prune_branches, shared
 from labelset.kernels.separable import traced_pair
+from labelset.kernels.triton.source import compiled, source
 
 WIDE = torch.linspace(-40, 40, 1601, dtype=torch.float64)
 PLAYED = {
@@ -59,7 +56,7 @@ def separable_examples():
         for example in cls.examples:
             loss = losses.build(name, **example)
             if isinstance(loss, losses.Separable):
-                yield pytest.param(loss.given(7), id=f"{name} {example}")
+                yield pytest.param(loss.bind(7), id=f"{name} {example}")
 
 
 @pytest.mark.parametrize("loss", list(separable_examples()))
@@ -67,7 +64,7 @@ def test_both_sides_and_their_slopes_are_those_of_autograd(loss):
     formula, (on, off), _ = trace(lambda v: (loss.pos(v), loss.neg(v)), 1)
     v = formula.input(0)
     outputs = (on, off, formula.slope(on, v), formula.slope(off, v))
-    got = play(*lowered(formula, outputs), WIDE)
+    got = play(*lower(formula, outputs), WIDE)
     for side, value, slope in ((loss.pos, got[0], got[2]), (loss.neg, got[1], got[3])):
         v = WIDE.clone().requires_grad_()
         want = side(v[None])[0]
@@ -82,7 +79,7 @@ def test_the_choice_of_a_side_gives_that_side(loss):
     value = formula.where(formula.input(1), on, off)
     slope = formula.slope(value, formula.input(0))
     truth = torch.arange(len(WIDE)) % 3 == 0
-    low = shared(*lowered(formula, (value, slope)), chosen_by=1)
+    low = shared(*lower(formula, (value, slope)), chosen_by=1)
     got, got_slope = play(*low, WIDE, truth)
     v = WIDE.clone().requires_grad_()
     want = torch.where(truth, loss.pos(v[None])[0], loss.neg(v[None])[0])
@@ -95,7 +92,7 @@ def count(name, op):
     loss = losses.build(name)
     formula, (on, off), _ = trace(lambda v, y: (loss.pos(v), loss.neg(v)), 2)
     value = formula.where(formula.input(1), on, off)
-    low = lowered(formula, (value, formula.slope(value, formula.input(0))))
+    low = lower(formula, (value, formula.slope(value, formula.input(0))))
     return sum(step.op == op for step in shared(*low, chosen_by=1)[0].steps)
 
 
@@ -116,7 +113,7 @@ def test_what_both_sides_need_is_not_joined_with_what_one_needs():
     v, on = f.input(0), f.input(1)
     both, off = f.function("exp", v), f.function("exp", f.neg(v))
     value = f.add(both, f.put("where", on, f.constant(0.0), off))
-    low, outputs = shared(*pruned(f, (value,)), chosen_by=1)
+    low, outputs = shared(*prune(f, (value,)), chosen_by=1)
     (got,) = play(low, outputs, WIDE, WIDE > 1)
     want = WIDE.exp() + torch.where(WIDE > 1, 0.0, (-WIDE).exp())
     torch.testing.assert_close(got, want)
@@ -171,11 +168,11 @@ def test_a_formula_written_anew_gives_the_same(seed):
     v = v.double().repeat(2)
     given = v, torch.arange(len(v)) < len(v) // 2, v.flip(0) / 2
     want = play(formula, outputs, *given)
-    kept = settled(formula, outputs)
-    for low in (pruned(formula, outputs), kept, shared(*kept, 1), shared(formula, outputs, 1)):
+    kept = prune_branches(formula, outputs)
+    for low in (prune(formula, outputs), kept, shared(*kept, 1), shared(formula, outputs, 1)):
         for one, other in zip(play(*low, *given), want, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-12, atol=0, equal_nan=True)
-    again = settled(*kept)
+    again = prune_branches(*kept)
     assert again[0].steps == kept[0].steps
 
 
@@ -186,7 +183,7 @@ def test_a_deep_formula_needs_no_deep_stack():
         return v
 
     formula, outputs, _ = trace(lambda v: (deep(v),), 1)
-    low, _ = lowered(formula, outputs)
+    low, _ = lower(formula, outputs)
     assert sum(step.op == "decay" for step in low.steps) == 400
 
 
@@ -196,11 +193,13 @@ def test_a_choice_that_is_needed_on_one_side_only_is_not_made():
     positive = f.compare("gt", v, zero)
     safe = f.put("where", positive, v, f.constant(1.0))
     value = f.put("where", positive, f.function("log", safe), zero)
-    low, outputs = settled(f, (value,))
+    low, outputs = prune_branches(f, (value,))
     assert [step.op for step in low.steps].count("where") == 1
     (got,) = play(low, outputs, WIDE)
     torch.testing.assert_close(got, torch.where(WIDE > 0, WIDE.clamp(min=1e-300).log(), 0.0))
-    (kept,) = play(*settled(f, (f.add(value, safe),)), WIDE)  # where both sides need it, it stays
+    (kept,) = play(
+        *prune_branches(f, (f.add(value, safe),)), WIDE
+    )  # where both sides need it, it stays
     torch.testing.assert_close(kept, got + torch.where(WIDE > 0, WIDE, 1.0))
 
 
@@ -217,7 +216,7 @@ def test_signs_go_outwards_so_that_equal_things_are_seen():
 
 def test_what_is_detached_has_no_slope():
     formula, (y,), _ = trace(lambda v: (v.detach() * v.exp(),), 1)
-    (got,) = play(*lowered(formula, (formula.slope(y, formula.input(0)),)), WIDE[:100])
+    (got,) = play(*lower(formula, (formula.slope(y, formula.input(0)),)), WIDE[:100])
     torch.testing.assert_close(got, WIDE[:100] * WIDE[:100].exp())
 
 
@@ -236,7 +235,7 @@ def test_what_is_detached_has_no_slope():
 def test_operations_a_user_may_write(function):
     formula, (y,), _ = trace(lambda v: (function(v),), 1)
     v = torch.linspace(-8, 8, 333, dtype=torch.float64).requires_grad_()
-    got, slope = play(*lowered(formula, (y, formula.slope(y, formula.input(0)))), v.detach())
+    got, slope = play(*lower(formula, (y, formula.slope(y, formula.input(0)))), v.detach())
     want = function(v)
     (want_slope,) = torch.autograd.grad(want.sum(), v)
     torch.testing.assert_close(got, want.detach())
@@ -252,13 +251,13 @@ def test_numbers_per_label_become_inputs():
     weight = torch.rand(5)
     formula, (y,), columns = trace(lambda v: (weight * v,), 1, width=5)
     assert columns[0] is weight
-    (got,) = play(*lowered(formula, (y,)), torch.ones(5), weight)
+    (got,) = play(*lower(formula, (y,)), torch.ones(5), weight)
     torch.testing.assert_close(got, weight)
 
 
 def test_a_constant_result_is_a_block():
     formula, (y,), _ = trace(lambda v: (torch.zeros_like(v),), 1)
-    assert "tl.full(x0.shape" in source(*lowered(formula, (y,)), 1)
+    assert "tl.full(x0.shape" in source(*lower(formula, (y,)), 1)
 
 
 def test_a_bound_on_a_sigmoid_is_a_bound_on_its_argument():
@@ -269,7 +268,7 @@ def test_a_bound_on_a_sigmoid_is_a_bound_on_its_argument():
 
 def test_every_formula_has_a_name_of_its_own():
     """Triton takes two functions of one name in one kernel for the same."""
-    texts = [source(*lowered(*traced), 1) for traced in (squared(), cubed())]
+    texts = [source(*lower(*traced), 1) for traced in (squared(), cubed())]
     assert len({compiled(text).__name__ for text in texts}) == 2
 
 

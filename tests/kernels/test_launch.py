@@ -2,7 +2,7 @@
 
 import pytest
 
-from labelset.kernels._launch import Launch
+from labelset.kernels.triton.launch import Launch
 
 triton = pytest.importorskip("triton")
 tl = pytest.importorskip("triton.language")
@@ -15,6 +15,7 @@ def nothing(x, n, ONE: tl.constexpr, TWO: tl.constexpr):
 
 def test_constants_are_in_the_order_of_the_kernel():
     assert Launch(nothing, {"ONE": 1, "TWO": 2}).values == (1, 2)
-    for wrong in ({"TWO": 2, "ONE": 1}, {"ONE": 1}):
-        with pytest.raises(ValueError, match="must be"):
+    assert Launch(nothing, {"TWO": 2, "ONE": 1}).values == (1, 2)
+    for wrong in ({"ONE": 1}, {"ONE": 1, "TOW": 2}, {"n": 1, "ONE": 1, "TWO": 2, "X": 3}):
+        with pytest.raises(ValueError, match="the constants of nothing are"):
             Launch(nothing, wrong)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import labelset as ls
-from labelset.kernels._evaluate import evaluate
-from labelset.kernels._logs import log_apart
+from labelset.formulas.evaluator import evaluate
+from labelset.formulas.passes import split_log
 
 
 def pair_of(name):
@@ -36,5 +36,5 @@ def test_the_formula_itself_stays_as_it_is():
     pair = pair_of("bce")
     formula, (_, value, _, slope) = pair.soft
     before = list(formula.steps)
-    log_apart(formula, value, slope)
+    split_log(formula, value, slope)
     assert formula.steps == before

@@ -10,18 +10,15 @@ import pytest
 import torch
 
 import labelset as ls
-from labelset.kernels import _native
-from labelset.kernels._formula import Formula
-from labelset.kernels._lower import lowered
-from labelset.kernels._native_confusion import soft_counts, soft_counts_gradient
-from labelset.kernels._native_steps import CODES, LOGISTIC
-from labelset.kernels._native_ways import LogSums, log_sums, log_sums_gradient
-from labelset.kernels._trace import trace
-from labelset.losses._base import reduce
-from labelset.losses._target import dense_target
-from labelset.losses._ways import logsumexp
+from labelset.formulas import Formula, trace
+from labelset.formulas.passes import lower
+from labelset.kernels.native.axes import LogSums, log_sums, log_sums_gradient
+from labelset.kernels.native.calls import available, separable_loop
+from labelset.kernels.native.confusion import soft_counts, soft_counts_gradient
+from labelset.kernels.native.program import CODES, LOGISTIC, Program
+from labelset.losses import dense_target, logsumexp, reduce_terms
 
-pytestmark = pytest.mark.skipif(not _native.available(), reason="built without the C extension")
+pytestmark = pytest.mark.skipif(not available(), reason="built without the C extension")
 
 ULP = 2.0**-23
 SHAPES = [(1, 1), (3, 7), (41, 401), (300, 80), (5, 20011)]
@@ -50,7 +47,7 @@ def program_of(function, n):
     formula, outputs, columns = trace(function, 1, n)
     v = formula.input(0)
     slopes = [formula.slope(y, v) for y in outputs]
-    return _native.Program(*lowered(formula, [*outputs, *slopes])), columns
+    return Program(*lower(formula, [*outputs, *slopes])), columns
 
 
 def scores_like(shape, seed=0):
@@ -87,7 +84,7 @@ def eager(loss, v, labels):
     y = dense(labels)
     scores, target = dense_target(x, y.to(v.dtype) if y.is_floating_point() else y)
     values, weights = loss.terms(scores, target)
-    value = reduce(values, weights, "sum")
+    value = reduce_terms(values, weights, "sum")
     (gradient,) = torch.autograd.grad(value, x)
     known = v.numel() if weights is None else int(weights.sum())
     return value.detach(), known, gradient.nan_to_num(torch.nan)
@@ -115,9 +112,9 @@ def relative(got, exact, size):
 def test_every_separable_loss_is_as_exact_as_eager(name, settings, kind):
     for density in (0.05, 0.6):
         v, y = labels_like(kind, scores_like((41, 401)), density)
-        loss = built(name, **settings).given(401)
+        loss = built(name, **settings).bind(401)
         program, columns = program_of(sides(loss), 1)
-        value, known, gradient = _native.separable(program, columns, v, y, 1.0)
+        value, known, gradient = separable_loop(program, columns, v, y, 1.0)
         exact = eager(loss, v.double(), y)
         rough = eager(loss, v, y)
         assert known is None or int(known) == exact[1]
@@ -137,7 +134,7 @@ def test_odd_shapes(shape, kind):
     v, y = labels_like(kind, scores_like(shape))
     loss = built("focal")
     program, columns = program_of(sides(loss), 1)
-    value, known, gradient = _native.separable(program, columns, v, y, 0.5)
+    value, known, gradient = separable_loop(program, columns, v, y, 0.5)
     exact = eager(loss, v.double(), y)
     torch.testing.assert_close(value.double(), 0.5 * exact[0], rtol=1e-6, atol=0)
     assert gradient.shape == v.shape
@@ -152,7 +149,7 @@ def test_numbers_per_label(n, kind):
     loss = built("bce", pos_weight=torch.linspace(0.5, 3, n), neg_weight=torch.linspace(2, 1, n))
     program, columns = program_of(sides(loss), n)
     assert len(columns) == 2
-    value, _, gradient = _native.separable(program, columns, v, y, 1.0)
+    value, _, gradient = separable_loop(program, columns, v, y, 1.0)
     exact = eager(loss, v.double(), y)
     torch.testing.assert_close(value.double(), exact[0], rtol=1e-6, atol=0)
     assert (relative(gradient, exact[2], sizes(loss, v, y)) <= 1e-6).all()
@@ -163,8 +160,8 @@ def test_bfloat16_is_the_float32_gradient_rounded(kind):
     v, y = labels_like(kind, scores_like((41, 401)).bfloat16())
     loss = built("asl")
     program, columns = program_of(sides(loss), 1)
-    value, _, gradient = _native.separable(program, columns, v, y, 1.0)
-    wide = _native.separable(program, columns, v.float(), y, 1.0)
+    value, _, gradient = separable_loop(program, columns, v, y, 1.0)
+    wide = separable_loop(program, columns, v.float(), y, 1.0)
     assert gradient.dtype == torch.bfloat16
     assert torch.equal(value, wide[0])
     assert torch.equal(gradient, wide[2].bfloat16())
@@ -174,8 +171,8 @@ def test_scores_and_labels_need_not_be_contiguous():
     v, y = scores_like((40, 30)), torch.rand(40, 30) < 0.2
     loss = built("hill")
     program, columns = program_of(sides(loss), 1)
-    plain = _native.separable(program, columns, v.T.contiguous(), y.T.contiguous(), 1.0)
-    turned = _native.separable(program, columns, v.T, y.T, 1.0)
+    plain = separable_loop(program, columns, v.T.contiguous(), y.T.contiguous(), 1.0)
+    turned = separable_loop(program, columns, v.T, y.T, 1.0)
     assert torch.equal(plain[0], turned[0])
     assert torch.equal(plain[2], turned[2])
 
@@ -188,7 +185,7 @@ def test_labels_outside_the_unit_interval_are_refused(bad, dtype):
     y = torch.zeros(3, 4, dtype=dtype)
     y[1, 2] = bad.to(dtype)[0, 0] if dtype.is_floating_point else 2
     with pytest.raises(ValueError, match="row 1, label 2"):
-        _native.separable(program, columns, torch.randn(3, 4), y, 1.0)
+        separable_loop(program, columns, torch.randn(3, 4), y, 1.0)
 
 
 @pytest.mark.parametrize("place", [0, 63, 64, 200, 255, 256, 299])
@@ -198,7 +195,7 @@ def test_one_wrong_label_is_found_wherever_it_is(place, dtype):
     y = torch.zeros(3, 300, dtype=dtype)
     y[1, place] = 2
     with pytest.raises(ValueError, match=f"row 1, label {place}"):
-        _native.separable(program, columns, torch.randn(3, 300), y, 1.0)
+        separable_loop(program, columns, torch.randn(3, 300), y, 1.0)
 
 
 def test_every_label_is_found_wherever_it_is():
@@ -207,16 +204,16 @@ def test_every_label_is_found_wherever_it_is():
     v = torch.randn(1, 333, generator=torch.Generator().manual_seed(5))
     for place in range(333):
         y = torch.arange(333)[None] == place
-        gradient = _native.separable(program, columns, v, y, 1.0)[2]
+        gradient = separable_loop(program, columns, v, y, 1.0)[2]
         assert torch.equal(gradient < 0, y)
 
 
 def test_shapes_and_kinds_are_checked():
     program, columns = program_of(lambda v: (v, v * v), 1)
     with pytest.raises(ValueError, match="shape"):
-        _native.separable(program, columns, torch.randn(3, 4), torch.zeros(3, 5), 1.0)
+        separable_loop(program, columns, torch.randn(3, 4), torch.zeros(3, 5), 1.0)
     with pytest.raises(TypeError, match="float64"):
-        _native.separable(program, columns, torch.randn(3, 4).double(), torch.zeros(3, 4), 1.0)
+        separable_loop(program, columns, torch.randn(3, 4).double(), torch.zeros(3, 4), 1.0)
 
 
 # ---- single steps ------------------------------------------------------------------------------
@@ -226,9 +223,9 @@ def applied(op, x, value=0.0):
     """One function of the C loops, entry by entry: as the slope of a label that is off."""
     formula = Formula()
     y, zero = formula.put(op, formula.input(0), value=value), formula.constant(0.0)
-    program = _native.Program(formula, (zero, zero, zero, y))
+    program = Program(formula, (zero, zero, zero, y))
     v = torch.as_tensor(x, dtype=torch.float32).reshape(1, -1)
-    return _native.separable(program, [], v, torch.zeros_like(v, dtype=torch.bool), 1.0)[2][0]
+    return separable_loop(program, [], v, torch.zeros_like(v, dtype=torch.bool), 1.0)[2][0]
 
 
 FUNCTIONS = {
@@ -320,7 +317,7 @@ def test_choices_and_sums_are_torchs():
     one, two = both(x)
     for y, side in ((torch.ones_like(v).bool(), one), (torch.zeros_like(v).bool(), two)):
         (slope,) = torch.autograd.grad(side.sum(), x, retain_graph=True)
-        value, _, gradient = _native.separable(program, [], v, y, 1.0)
+        value, _, gradient = separable_loop(program, [], v, y, 1.0)
         scale = float(side.detach().abs().sum())
         assert abs(float(value) - float(side.detach().sum())) <= 1e-6 * scale
         torch.testing.assert_close(gradient.double(), slope, rtol=1e-5, atol=1e-4)
@@ -341,7 +338,7 @@ def test_soft_counts(shape, kind, by_row):
     x, target = dense_target(v.double(), dense(y).double())
     x = x.requires_grad_()
     yes, no = loss.decide(x)
-    on, off, dim = target.on, target.off, int(by_row)
+    on, off, dim = target.positive, target.negative, int(by_row)
     exact = torch.stack([(a * b).sum(dim) for a in (yes, no) for b in (on, off)])
     torch.testing.assert_close(found.sums, exact.detach(), rtol=1e-5, atol=1e-30)
     first = soft_counts(program, columns, v, y, by_row, last=False)
@@ -377,7 +374,7 @@ def test_slopes_of_yes_and_no_need_not_be_opposite():
     x, target = dense_target(v.double(), y.double())
     x = x.requires_grad_()
     sides = torch.sigmoid(x), torch.exp(-x.square())
-    exact = torch.stack([(a * b).sum(0) for a in sides for b in (target.on, target.off)])
+    exact = torch.stack([(a * b).sum(0) for a in sides for b in (target.positive, target.negative)])
     factors = torch.randn(4, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     (slope,) = torch.autograd.grad((factors * exact).sum(), x)
     got = soft_counts_gradient(program, columns, v, y, False, factors)
@@ -462,7 +459,7 @@ def test_two_way_from_its_log_sums():
     loss = built("two-way", way="sample")
     x = v.double().requires_grad_()
     value, weights = loss.terms(*dense_target(x, y))
-    exact = reduce(value, weights, "mean")
+    exact = reduce_terms(value, weights, "mean")
     (slope,) = torch.autograd.grad(exact, x)
     (sums, _) = log_sums(v, y, -0.25, 1.0, rows=True, columns=False)
     on, off = sums.on.clone().requires_grad_(), sums.off.clone().requires_grad_()
@@ -495,7 +492,7 @@ def test_the_number_of_threads_changes_no_bit(threads, shape, kind):
     decision, _ = program_of(lambda v: metric.decide(v), 1)
 
     def everything():
-        value, known, gradient = _native.separable(pair, columns, v, y, 1.0)
+        value, known, gradient = separable_loop(pair, columns, v, y, 1.0)
         sums = log_sums(v, y, -0.5, 1.0, rows=True, columns=True)
         counts = [soft_counts(decision, [], v, y, by_row) for by_row in (False, True)]
         back = soft_counts_gradient(decision, [], v, y, False, counts[0].sums)
@@ -511,6 +508,7 @@ def test_the_number_of_threads_changes_no_bit(threads, shape, kind):
             assert torch.equal(one.nan_to_num(), many.nan_to_num())
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_any_moment_leaves_memory_alone():
     """Threads may outlive the call that was interrupted, but not what they write into."""
     script = """

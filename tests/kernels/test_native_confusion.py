@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from labelset import Labels, losses
-from labelset.kernels import _native, _native_confusion
-from labelset.kernels._evaluate import OPERATIONS, evaluate
-from labelset.kernels._formula import Formula
-from labelset.kernels._gradient import differentiable
-from labelset.kernels._native_calls import loops
-from labelset.kernels._native_ratio import ratio
+from labelset.formulas import Formula
+from labelset.formulas.evaluator import OPERATIONS, evaluate
+from labelset.kernels import differentiable
 from labelset.kernels.confusion import confusion, traced_metric
+from labelset.kernels.native import confusion as native_confusion
+from labelset.kernels.native.calls import available, loops
+from labelset.kernels.native.confusion import ratio
 
-pytestmark = pytest.mark.skipif(not _native.available(), reason="built without its C extension")
+pytestmark = pytest.mark.skipif(not available(), reason="built without its C extension")
 AVERAGES = ("macro", "micro", "weighted", "samples")
 SHAPES = [(40, 5000), (1100, 90), (60, 700), (3, 4100), (257, 16)]
 TWO = ("add", "sub", "mul", "min", "max", "gt", "ge", "lt", "le", "eq")
@@ -39,13 +39,13 @@ def both(loss, v, y):
 @pytest.fixture
 def one_by_one(monkeypatch):
     """Counts the calls that do lines one by one."""
-    calls, at_once = [], _native_confusion._at_once
+    calls, at_once = [], native_confusion._at_once
 
     def counted(*args):
         calls.append(args)
         return at_once(*args)
 
-    monkeypatch.setattr(_native_confusion, "_at_once", counted)
+    monkeypatch.setattr(native_confusion, "_at_once", counted)
     return calls
 
 
@@ -74,7 +74,7 @@ def test_one_by_one_is_what_two_passes_are(monkeypatch, one_by_one, shape, avera
     v, kinds = drawn(shape)
     found = [both(loss, v, y) for y in kinds]
     assert len(one_by_one) == (0 if (shape, average) == ((1100, 90), "macro") else len(kinds))
-    monkeypatch.setattr(_native_confusion, "NEAR", 0)
+    monkeypatch.setattr(native_confusion, "NEAR", 0)
     for (value, slope), y in zip(found, kinds, strict=True):
         again, other = both(loss, v, y)
         torch.testing.assert_close(value, again, rtol=1e-6, atol=0)

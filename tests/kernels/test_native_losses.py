@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from labelset import Labels, losses
-from labelset.kernels import _native
+from labelset.kernels.native.calls import available
 
-pytestmark = pytest.mark.skipif(not _native.available(), reason="built without its C extension")
+pytestmark = pytest.mark.skipif(not available(), reason="built without its C extension")
 NAMES = ("sigmoid-f1", "unbounded-f1", "smooth", "two-way", "softmax", "multi-similarity")
 EXAMPLES = [
     pytest.param(name, example, id=f"{name} {example}")

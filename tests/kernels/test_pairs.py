@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import labelset as ls
-from labelset.kernels import _native
-from labelset.kernels._choice import has_triton
+from labelset.kernels import has_triton
+from labelset.kernels.native.calls import available
 from labelset.losses.lpr import LPR
 
-THERE = {"native": _native.available(), "triton": has_triton()}
+THERE = {"native": available(), "triton": has_triton()}
 IMPLS = [name for name, there in THERE.items() if there]
 
 
@@ -48,6 +48,7 @@ def agree(impl, v, labels, upstream=1.0, rel=3e-6, **hyper):
 
 @pytest.mark.parametrize("impl", IMPLS)
 @pytest.mark.parametrize("hyper", [*LPR.examples, {"of": "asl"}], ids=lambda h: h.get("of", "-"))
+@pytest.mark.slow
 def test_value_and_gradient_with_every_link_and_kind_of_labels(impl, hyper):
     v, y = batch(3, 37)
     for labels in kinds(y).values():
@@ -193,6 +194,7 @@ print(run(64, 20_000))
 
 
 @pytest.mark.parametrize("impl", [*IMPLS[: THERE["native"]], "eager"])
+@pytest.mark.slow
 def test_memory_is_a_few_times_the_scores(impl):
     """The scores are 5 MB; the formula as it is written needs 50 times that, more than once."""
     code = MEMORY.replace("IMPL", repr(impl))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 pytest.importorskip("triton")
-from labelset.kernels import _product, _sgd
+from labelset.kernels.triton import product, product_kernels
 
 
 def drawn(rows, labels, features):
@@ -16,7 +16,7 @@ def drawn(rows, labels, features):
 
 def step(weight, a, b, rate=0.25, shrink=0.5, seed=1, first=0):
     moved = weight.clone()
-    _sgd.sgd_of_product_(moved, a, b, rate, shrink, seed, first)
+    product.sgd_of_product_(moved, a, b, rate, shrink, seed, first)
     return moved
 
 
@@ -46,7 +46,7 @@ def test_numbers_beyond_all_others_stay():
     weight = torch.zeros(3, 8, dtype=torch.bfloat16)
     gradient = torch.tensor([0x7FFFFFFF, 0x7FC00000, -1, 0x7F800000]).int().view(torch.float32)
     gradient = gradient.repeat(6).view(3, 8)
-    _sgd.sgd_(weight, gradient, -1.0, 1.0, 3, 0)
+    product.sgd_(weight, gradient, -1.0, 1.0, 3, 0)
     assert torch.equal(weight.isnan(), gradient.isnan())
     assert (weight[:, 3::4] == torch.inf).all()
     a, b = (torch.full((1, 8), x).half() for x in (torch.nan, 1.0))
@@ -71,7 +71,7 @@ def test_noise_is_even_and_neighbours_differ():
     @triton.jit
     def drawn_noise(out, seed, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
         row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
-        found = _sgd._noise(seed, row, column)
+        found = product_kernels._noise(seed, row, column)
         tl.store(out + row[:, None] * COLUMNS + column[None, :], found.to(tl.int64))
 
     out = torch.zeros(256, 256, dtype=torch.int64)
@@ -85,12 +85,14 @@ def test_noise_is_even_and_neighbours_differ():
 
 
 def test_what_it_takes(monkeypatch):
-    monkeypatch.setattr(_product, "LEAST", 1)
+    monkeypatch.setattr(product, "LEAST", 1)
     weight, a, b = (t.bfloat16() for t in drawn(24, 40, 32))
-    assert _sgd.takes(weight, a, b)
-    assert not _sgd.takes(weight.half(), a.half(), b.half())
-    assert not _sgd.takes(weight.half(), a, b)
-    assert not _sgd.takes(weight, a.T.contiguous().T, b)
-    assert not _sgd.takes(weight, a, b.T.contiguous().T)
-    assert not _sgd.takes(weight[:, :-1], a, b[:, :-1].contiguous())  # rows that are not aligned
-    assert _sgd.takes(weight[:, :-8], a, b[:, :-8])
+    assert product.takes_sgd(weight, a, b)
+    assert not product.takes_sgd(weight.half(), a.half(), b.half())
+    assert not product.takes_sgd(weight.half(), a, b)
+    assert not product.takes_sgd(weight, a.T.contiguous().T, b)
+    assert not product.takes_sgd(weight, a, b.T.contiguous().T)
+    assert not product.takes_sgd(
+        weight[:, :-1], a, b[:, :-1].contiguous()
+    )  # rows that are not aligned
+    assert product.takes_sgd(weight[:, :-8], a, b[:, :-8])

@@ -5,8 +5,8 @@ import torch
 from torch.nn.functional import linear
 
 import labelset as ls
-from labelset.kernels import _slopes
-from labelset.linear import _entries
+from labelset.kernels.triton import head_gradient
+from labelset.linear import _blocks
 
 N = 700
 
@@ -14,12 +14,12 @@ N = 700
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Several blocks, the last one smaller and odd, also at the sizes of a test."""
-    monkeypatch.setattr(_slopes, "LEAST", 1)
-    monkeypatch.setattr(_slopes, "SPARSE", 1)
+    monkeypatch.setattr(head_gradient, "LEAST", 1)
+    monkeypatch.setattr(head_gradient, "SPARSE", 1)
 
 
 def draw(rows, width, monkeypatch, on=0.02):
-    monkeypatch.setitem(_entries.BYTES, "cpu", rows * 2 * 300)
+    monkeypatch.setitem(_blocks.BYTES, "cpu", rows * 2 * 300)
     g = torch.Generator().manual_seed(rows)
     x, w = torch.randn(rows, width, generator=g), torch.randn(N, width, generator=g) / width**0.5
     b, y = torch.randn(N, generator=g) / 2, torch.rand(rows, N, generator=g) < on
@@ -30,9 +30,9 @@ def draw(rows, width, monkeypatch, on=0.02):
 def used(monkeypatch):
     """How often slopes were written without logits."""
     calls = []
-    honest = _slopes.Slopes.write
+    honest = head_gradient.HeadGradient.write
     monkeypatch.setattr(
-        _slopes.Slopes, "write", lambda *given: (calls.append(1), honest(*given))[1]
+        head_gradient.HeadGradient, "write", lambda *given: (calls.append(1), honest(*given))[1]
     )
     return calls
 
@@ -41,9 +41,9 @@ def used(monkeypatch):
     ("name", "example", "shape", "bias"),
     [
         ("bce", {"reduction": "sum"}, (17, 24), True),
-        ("bce", {"reduction": "sum"}, (130, 136), False),
+        pytest.param("bce", {"reduction": "sum"}, (130, 136), False, marks=pytest.mark.slow),
         ("spa", {"reduction": "sum"}, (3, 72), True),
-        ("asl", {"reduction": "sum"}, (128, 64), False),
+        pytest.param("asl", {"reduction": "sum"}, (128, 64), False, marks=pytest.mark.slow),
         ("hill", {}, (5, 8), True),
         ("wan", {}, (5, 8), True),
         ("splc", {"reduction": "sum"}, (5, 8), False),
@@ -67,6 +67,7 @@ def test_equal_to_the_plain_call(name, example, shape, bias, monkeypatch, used):
         assert (wrong <= 2e-3 * truth.grad.abs() + 2e-3 * truth.grad.abs().max()).all()
 
 
+@pytest.mark.slow
 def test_rows_with_more_labels_than_are_taken_together(monkeypatch, used):
     (x, w, _), labels = draw(3, 16, monkeypatch, on=0.2)
     value = ls.linear_loss(x, w, labels, ls.losses.build("bce", reduction="sum"), impl="triton")
@@ -139,7 +140,7 @@ def test_who_goes_the_other_way(monkeypatch, used):
         ls.linear_loss(features, weight, y, loss, impl="triton")
     for name in ("LEAST", "SPARSE"):
         with monkeypatch.context() as patch:
-            patch.setattr(_slopes, name, 2**22)
+            patch.setattr(head_gradient, name, 2**22)
             ls.linear_loss(x, w, labels, "bce", impl="triton")
     ls.linear_loss(x.repeat(1, 4)[:, 8:8], w.repeat(1, 4)[:, 8:8], labels, "bce", impl="triton")
     assert not used

@@ -5,8 +5,8 @@ import torch
 from torch.nn.functional import linear
 
 import labelset as ls
-from labelset.linear import _entries, _sums
-from labelset.linear._sums import rounded
+from labelset.linear import _blocks, _gradients
+from labelset.linear._gradients import rounded
 
 ROWS, N, WIDTH = 17, 900, 12
 
@@ -14,7 +14,7 @@ ROWS, N, WIDTH = 17, 900, 12
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Several blocks, the last one smaller, also at the sizes of a test."""
-    monkeypatch.setitem(_entries.BYTES, "cpu", ROWS * 4 * 250)
+    monkeypatch.setitem(_blocks.BYTES, "cpu", ROWS * 4 * 250)
 
 
 def draw(dtype=torch.float32, unknown=0.0, seed=0):
@@ -224,14 +224,14 @@ def test_second_derivatives_of_features_and_weights_of_two_dtypes():
 
 def test_never_more_than_a_block_of_logits(monkeypatch):
     seen = []
-    honest = _entries.linear
+    honest = _blocks.linear
     monkeypatch.setattr(
-        _entries, "linear", lambda *given: (seen.append(honest(*given)), seen[-1])[1]
+        _blocks, "linear", lambda *given: (seen.append(honest(*given)), seen[-1])[1]
     )
     (x, w, _), y = draw()
     ls.linear_loss(x, w, y, "bce")
     assert len(seen) == 4
-    assert max(v.numel() for v in seen) * 4 <= _entries.BYTES["cpu"]
+    assert max(v.numel() for v in seen) * 4 <= _blocks.BYTES["cpu"]
 
 
 def test_float16_neither_overflows_with_many_unknown_nor_in_sums():
@@ -263,13 +263,13 @@ def test_where_a_kernel_makes_the_step_it_is_the_same_step(monkeypatch):
         weight.copy_(shrink * weight.float() - rate * a.float().T @ b.float())
 
     pytest.importorskip("triton")
-    from labelset.kernels import _sgd
+    from labelset.kernels.triton import product
 
-    monkeypatch.setattr(_sums, "_at_once", lambda *given: True)
-    monkeypatch.setattr(_sgd, "sgd_of_product_", by_kernel)
+    monkeypatch.setattr(_gradients, "_at_once", lambda *given: True)
+    monkeypatch.setattr(product, "sgd_of_product_", by_kernel)
     (x, w, _), y = draw()
     moved, y = w.bfloat16(), torch.where(torch.rand(y.shape) < 0.2, torch.nan, y.float())
-    monkeypatch.setitem(_entries.BYTES, "cpu", len(x) * 2 * 30)
+    monkeypatch.setitem(_blocks.BYTES, "cpu", len(x) * 2 * 30)
     ls.linear_sgd_step(x.bfloat16(), moved, y, "bce", lr=500.0, weight_decay=1e-4, seed=7)
     assert handed == [(min(30, N - first), 7, first) for first in range(0, N, 30)]
     given = [x.bfloat16().double(), w.bfloat16().double(), torch.zeros(N, dtype=torch.float64)]
@@ -281,10 +281,10 @@ def test_where_a_kernel_makes_the_step_it_is_the_same_step(monkeypatch):
 
 def test_a_step_is_known_to_graphs_that_hold_the_weight(monkeypatch):
     pytest.importorskip("triton")
-    from labelset.kernels import _sgd
+    from labelset.kernels.triton import product
 
-    monkeypatch.setattr(_sums, "_at_once", lambda *given: True)
-    monkeypatch.setattr(_sgd, "sgd_of_product_", lambda *given: None)
+    monkeypatch.setattr(_gradients, "_at_once", lambda *given: True)
+    monkeypatch.setattr(product, "sgd_of_product_", lambda *given: None)
     (x, w, _), y = draw()
     x.requires_grad_()
     kept = (x @ w.T).sum()

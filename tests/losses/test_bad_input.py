@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from labelset import Labels, losses
-from labelset.losses._base import as_loss
+from labelset.losses import as_loss
 
 V, Y = torch.zeros(2, 3), torch.zeros(2, 3)
 BAD = {
@@ -74,5 +74,5 @@ def test_what_is_no_loss_is_refused_in_plain_words():
 
 @pytest.mark.parametrize("name", ["two-way", "hill", "smooth", "sigmoid-f1", "softmax", "splc"])
 def test_no_link_says_what_to_do(name):
-    with pytest.raises(losses.NoLink, match="Fit a calibration map"):
+    with pytest.raises(losses.NoLink, match="Fit a calibrator"):
         losses.build(name).link(V)

@@ -72,7 +72,7 @@ def loss_of(loss, v, y):
     "other", [losses.build("two-way"), losses.build("hill"), losses.build("lpr", of="spa")]
 )
 def test_links_that_do_not_exist(other):
-    with pytest.raises(NoLink, match="calibration map"):
+    with pytest.raises(NoLink, match="calibrator"):
         (losses.build("bce") + other).link(torch.zeros(1, 2))
 
 
@@ -125,6 +125,7 @@ def test_to_moves_tensors():
     assert weight.device.type == "meta"
 
 
+@pytest.mark.slow
 def test_inductor_compiles_a_loss_with_its_gradient(batch):
     """One real compilation; the law tries every loss with a backend that only traces."""
     loss = losses.build("spa")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labelset import Labels, losses
-from labelset.testing._cases import value_and_grad
+from labelset.testing.cases import value_and_grad
 
 
 def test_a_label_without_positives_costs_one_and_has_no_gradient():
@@ -182,7 +182,7 @@ def test_lpr_of_a_flat_link_does_not_depend_on_precision():
     v, y = torch.tensor([[-5.0, 1.0, 2.0]]), torch.tensor([[1.0, 0.0, 0.0]])
     loss = losses.build("lpr", of="asl")
     assert float(loss(v, y)) == pytest.approx(float(loss(v.double(), y)), rel=1e-5)
-    assert loss.saturates
+    assert loss.saturates_positives
 
 
 def test_no_labels_at_all():

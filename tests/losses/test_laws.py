@@ -5,15 +5,17 @@ import pytest
 from labelset import losses
 from labelset.testing import LOSS_LAWS, check_loss
 
+# compiling takes seconds: for other settings than the first it is left to `make test-all`
 CASES = [
-    pytest.param(name, example, id=f"{name}-{i}")
+    pytest.param(name, example, law, id=f"{name}-{i}-{law}", marks=marks)
     for name in losses.names()
     for i, example in enumerate(losses.catalog.get(name).examples)
+    for law in LOSS_LAWS
+    for marks in [pytest.mark.slow if law == "compiled" and i > 0 else ()]
 ]
 
 
-@pytest.mark.parametrize("law", LOSS_LAWS)
-@pytest.mark.parametrize(("name", "example"), CASES)
+@pytest.mark.parametrize(("name", "example", "law"), CASES)
 def test_every_loss_keeps_every_law(name, example, law):
     check_loss(losses.build(name, **example), laws=[law])
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from labelset import Labels, losses
-from labelset.testing._cases import value_and_grad
+from labelset.testing.cases import value_and_grad
 
 
 def sig(x):
@@ -55,6 +55,11 @@ PAIRS = {
     ),
     "focal-margin": ({}, lambda v: focal_pair(v, 2, 1)),
     "mse": ({}, lambda v: ((1 - sig(v)) ** 2, sig(v) ** 2)),
+    "squared-hinge": ({}, lambda v: (max(0, 1 - v) ** 2, max(0, 1 + v) ** 2)),
+    "squared-hinge other": (
+        {"margin": 2.5},
+        lambda v: (max(0, 2.5 - v) ** 2, max(0, 2.5 + v) ** 2),
+    ),
     "hill": ({}, lambda v: (focal_pair(v, 2, 1)[0], (1.5 - sig(v)) * sig(v) ** 2)),
     "splc": ({}, splc_pair),
     "spa": ({}, lambda v: (sp(-v), sp(3 * (v - 1)) / 5)),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labelset import Labels, NoLink, losses
-from labelset.testing._cases import value_and_grad
+from labelset.testing.cases import value_and_grad
 
 POSITIVE = st.floats(0.05, 8.0)
 GAMMA = st.floats(0.0, 6.0)
@@ -16,6 +16,7 @@ SETTINGS = {
     ),
     "wan": st.just({}),
     "mse": st.just({}),
+    "squared-hinge": st.fixed_dictionaries({"margin": POSITIVE}),
     "focal": st.fixed_dictionaries({"gamma": GAMMA, "alpha_pos": POSITIVE, "alpha_neg": POSITIVE}),
     "asl": st.fixed_dictionaries(
         {

@@ -10,26 +10,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labelset.kernels import _native
-from labelset.kernels._formula import Formula
-from labelset.kernels._gradient import Kernel, Result
-from labelset.kernels._kinds import label_types
-from labelset.kernels._lower import lowered
-from labelset.kernels._native_confusion import soft_ratios
-from labelset.kernels._native_ratio import Ratio, ratio
-from labelset.kernels._source import source
-from labelset.kernels._trace import trace
+from labelset.formulas.formula import Formula
+from labelset.formulas.passes import lower
+from labelset.formulas.tracer import trace
+from labelset.kernels.autograd import Kernel, Result
+from labelset.kernels.native.confusion import Ratio, ratio, soft_ratios
+from labelset.kernels.native.program import Program, check_room
+from labelset.kernels.selection import label_types
+from labelset.kernels.triton.source import source
 from labelset.labels import Labels
 
-__all__ = ["Metric", "confusion", "traced_metric"]
-
 Outputs = tuple[Formula, tuple[int, ...]]
-COLUMNS = 2  # how many numbers per label a kernel reads
+COLUMNS = 2  # how many per-label parameters a kernel reads
 
 
 @dataclass(eq=False)
-class Metric:
-    """A smooth metric as formulas, with the numbers per label that they read."""
+class SmoothMetric:
+    """A smooth metric as formulas, with the per-label parameters that they read."""
 
     decide: Outputs
     """yes(v), no(v) and their slopes."""
@@ -47,8 +44,8 @@ class Metric:
         return formula.known(outputs[4]) != 0
 
     @cached_property
-    def program(self) -> _native.Program:
-        return _native.Program(*self.decide)
+    def program(self) -> Program:
+        return Program(*self.decide)
 
     @cached_property
     def native_ratio(self) -> Ratio:
@@ -59,7 +56,7 @@ class Metric:
         if short not in self.texts:
             formula, outputs = self.decide
             inputs = 1 + len(self.columns)
-            halves = (lowered(formula, half) for half in (outputs[:2], outputs[2:]))
+            halves = (lower(formula, half) for half in (outputs[:2], outputs[2:]))
             both = [source(*half, inputs, short) for half in halves]
             self.texts[short] = (both[0], both[1], source(*self.ratio, 4))
         return self.texts[short]
@@ -70,34 +67,39 @@ def traced_metric(
     loss: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
     width: int,
     device: Any,
-) -> Metric | None:
-    """The formulas of a metric; None where they need learnt or too many numbers per label."""
+) -> SmoothMetric | None:
+    """The formulas of a metric; None where they need learnt or too many per-label parameters."""
     f, (yes, no), columns = trace(lambda v: decide(v), 1, width, device)
     if any(t.requires_grad for t in columns) or len(columns) > COLUMNS:
         return None
     v = f.input(0)
     slopes = f.slope(yes, v), f.slope(no, v)
     r, (value,), _ = trace(lambda tp, fp, fn, tn: (loss(tp, fp, fn, tn),), 4)
-    ratio = lowered(r, (value, *(r.slope(value, r.input(k)) for k in range(4))))
+    ratio = lower(r, (value, *(r.slope(value, r.input(k)) for k in range(4))))
     opposite = f.neg(slopes[0]) == slopes[1]
-    metric = Metric(lowered(f, (yes, no, *slopes)), ratio, opposite, columns)
-    _native.check_room(metric.program, device)
+    metric = SmoothMetric(lower(f, (yes, no, *slopes)), ratio, opposite, columns)
+    check_room(metric.program, device)
     return metric
 
 
 def confusion(
-    metric: Metric, impl: str, scores: Tensor, labels: Tensor | Labels, average: str, mean: bool
+    metric: SmoothMetric,
+    impl: str,
+    scores: Tensor,
+    labels: Tensor | Labels,
+    average: str,
+    mean: bool,
 ) -> Kernel:
     """The mean over groups of which something is known, or the sum, for all such matrices."""
     if impl == "native":
         return lambda v, y: _by_native(metric, v, y, average, mean)
-    from labelset.kernels._confusion_launch import metric_kernel
+    from labelset.kernels.triton.confusion import metric_kernel
 
     return metric_kernel(metric, scores, label_types(labels), average, mean)
 
 
 def _by_native(
-    metric: Metric, v: Tensor, labels: Tensor | Labels, average: str, mean: bool
+    metric: SmoothMetric, v: Tensor, labels: Tensor | Labels, average: str, mean: bool
 ) -> Result:
     given = metric.program, metric.columns, v, labels
     how = average, mean, metric.counts_last, metric.native_ratio

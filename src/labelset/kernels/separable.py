@@ -10,28 +10,25 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from labelset.kernels import _native
-from labelset.kernels._evaluate import evaluate
-from labelset.kernels._formula import Formula
-from labelset.kernels._gradient import Kernel, Result
-from labelset.kernels._kinds import label_kind, label_types
-from labelset.kernels._logs import Apart, log_apart
-from labelset.kernels._lower import lowered
-from labelset.kernels._sides import shared
-from labelset.kernels._source import compiled, source
-from labelset.kernels._trace import trace
+from labelset.formulas.evaluator import evaluate
+from labelset.formulas.formula import Formula
+from labelset.formulas.passes import SplitLog, lower, shared, split_log
+from labelset.formulas.tracer import trace
+from labelset.kernels.autograd import Kernel, Result
+from labelset.kernels.native.calls import separable_loop
+from labelset.kernels.native.program import Program, check_room
+from labelset.kernels.selection import label_kind, label_types
+from labelset.kernels.triton.source import compiled, source
 from labelset.labels import Labels
 
-__all__ = ["Pair", "separable", "traced_pair"]
-
 Side = Callable[[Tensor], Tensor]
-COLUMNS = 2  # how many numbers per label a kernel reads
+COLUMNS = 2  # how many per-label parameters a kernel reads
 FAR, DEAR = 100.0, 1000.0  # a score, and a loss that no usual one has there
 
 
 @dataclass
 class Pair:
-    """A separable loss as formulas, with the numbers per label that they read."""
+    """A separable loss as formulas, with the per-label parameters that they read."""
 
     soft: tuple[Formula, tuple[int, ...]]
     """For soft labels: pos(v), neg(v) and their slopes."""
@@ -56,13 +53,13 @@ class Pair:
     def hard(self) -> tuple[Formula, tuple[int, ...]]:
         """For hard labels: the value and slope of (v, on)."""
         formula, value = self.chosen
-        return shared(*lowered(formula, (value, formula.slope(value, formula.input(0)))), 1)
+        return shared(*lower(formula, (value, formula.slope(value, formula.input(0)))), 1)
 
     @cached_property
-    def off(self) -> Apart:
+    def off(self) -> SplitLog:
         """The side of labels that are off, by itself."""
         formula, (_, value, _, slope) = self.soft
-        return log_apart(formula, value, slope)
+        return split_log(formula, value, slope)
 
     @cached_property
     def off_function(self) -> Any:
@@ -71,27 +68,27 @@ class Pair:
 
     @cached_property
     def mild(self) -> bool:
-        """Whether labels that are off cost little at any usual score; for no numbers per label."""
+        """Whether negatives cost little at any usual score; without per-label parameters."""
         formula, (_, value, _, _) = self.soft
         (far,) = evaluate(formula, (value,), [np.array([-FAR, FAR])])
         return bool(np.all(np.abs(far) <= DEAR))  # False for NaN too
 
     @cached_property
-    def program(self) -> _native.Program:
-        return _native.Program(*self.soft)
+    def program(self) -> Program:
+        return Program(*self.soft)
 
 
 def traced_pair(pos: Side, neg: Side, width: int, device: Any) -> Pair | None:
-    """The formulas of two sides; None where they need learnt or too many numbers per label."""
+    """The formulas of two sides; None where they need learnt or too many per-label parameters."""
     sides, (on, off), columns = trace(lambda v: (pos(v), neg(v)), 1, width, device)
     if any(t.requires_grad for t in columns) or len(columns) > COLUMNS:
         return None
     v = sides.input(0)
-    soft = lowered(sides, (on, off, sides.slope(on, v), sides.slope(off, v)))
+    soft = lower(sides, (on, off, sides.slope(on, v), sides.slope(off, v)))
     chosen, (on, off), _ = trace(lambda v, y: (pos(v), neg(v)), 2, width, device)
     value = chosen.where(chosen.input(1), on, off)
     pair = Pair(soft, (chosen, value), columns)
-    _native.check_room(pair.program, device)
+    check_room(pair.program, device)
     return pair
 
 
@@ -99,7 +96,7 @@ def separable(pair: Pair, impl: str, scores: Tensor, labels: Tensor | Labels, me
     """The mean over known entries, or the sum, of a separable loss, for all such matrices."""
     if impl == "native":
         return lambda v, y: _by_native(pair, v, y, mean)
-    from labelset.kernels._entries import entries
+    from labelset.kernels.triton.separable import entries
 
     types = label_types(labels)
     function = pair.function(label_kind(types)[1], scores.element_size() == 2)
@@ -109,7 +106,7 @@ def separable(pair: Pair, impl: str, scores: Tensor, labels: Tensor | Labels, me
 def _by_native(pair: Pair, v: Tensor, labels: Any, mean: bool) -> Result:
     entries = v.numel()
     scale = 1.0 / entries if mean else 1.0
-    value, known, gradient = _native.separable(pair.program, pair.columns, v, labels, scale)
+    value, known, gradient = separable_loop(pair.program, pair.columns, v, labels, scale)
     if known is None or not mean:
         return value, gradient, None
     share = entries / known.clamp(min=1)  # the mean is over what is known

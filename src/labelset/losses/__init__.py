@@ -1,15 +1,57 @@
 """Losses: `build(name, **hyperparameters)`, `names()`, and the bases for a loss of your own."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from labelset.catalog import Catalog
-from labelset.losses._base import Loss, NoLink
-from labelset.losses._separable import Separable
-from labelset.losses._target import Target
+from labelset.lazy import door
 
-__all__ = ["Loss", "NoLink", "Separable", "Target", "build", "catalog", "names"]
+if TYPE_CHECKING:
+    from labelset.losses._axes import AxisLoss, logsumexp
+    from labelset.losses._base import (
+        FAR,
+        Loss,
+        NoLink,
+        Target,
+        as_loss,
+        dense_target,
+        describe_loss,
+        kernel_target,
+        read_loss,
+        reduce_terms,
+    )
+    from labelset.losses._combined import DelegatingLoss, Sum
+    from labelset.losses._confusion import ConfusionLoss
+    from labelset.losses._separable import Separable, softplus
+else:
+    __getattr__, __dir__ = door(__name__)
 
-catalog: Catalog[Loss] = Catalog(__name__, Loss, "loss")  # type: ignore[type-abstract]
+
+__all__ = [
+    "FAR",
+    "AxisLoss",
+    "ConfusionLoss",
+    "DelegatingLoss",
+    "Loss",
+    "NoLink",
+    "Separable",
+    "Sum",
+    "Target",
+    "as_loss",
+    "build",
+    "catalog",
+    "dense_target",
+    "describe_loss",
+    "kernel_target",
+    "logsumexp",
+    "names",
+    "read_loss",
+    "reduce_terms",
+    "softplus",
+]
+
+catalog: Catalog[Loss] = Catalog(__name__, "Loss", "loss")
 
 
 def build(name: str, **hyperparameters: Any) -> Loss:

@@ -12,14 +12,11 @@ from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.kernels._gradient import Kernel
-from labelset.kernels._trace import NotTraceable
-from labelset.kernels.confusion import Metric, confusion, traced_metric
+from labelset.formulas import NotTraceable
+from labelset.kernels import Kernel
+from labelset.kernels.confusion import SmoothMetric, confusion, traced_metric
 from labelset.labels import Labels
-from labelset.losses._base import Loss, Terms
-from labelset.losses._target import Target
-
-__all__ = ["ConfusionLoss", "Counts", "soft_step"]
+from labelset.losses._base import Loss, Target, Terms
 
 AVERAGES = ("macro", "micro", "weighted", "samples")
 TINY = 1e-16  # in every denominator, as in the paper's program: nothing to find costs exactly 1
@@ -44,21 +41,23 @@ class ConfusionLoss(Loss):
         "by their number of positives; `samples`: mean over rows",
     )
 
+    kernel_replaces = ("terms", "groups", "loss")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check.one_of("average", self.average, AVERAGES)
 
     @property
-    def saturates(self) -> bool:
+    def saturates_positives(self) -> bool:
         return True
 
     @property
-    def forgives(self) -> bool:
+    def saturates_negatives(self) -> bool:
         return True
 
     @abstractmethod
     def decide(self, v: Tensor) -> tuple[Tensor, Tensor]:
-        """How much a score says on, and how much it says off."""
+        """How much a score counts as a positive, and how much as a negative."""
 
     @abstractmethod
     def ratio(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -67,17 +66,16 @@ class ConfusionLoss(Loss):
     def link_missing(self) -> str:
         return (
             "it counts soft decisions over the batch, and its optimum fixes no probability. Fit a "
-            "calibration map (temperature, Platt, isotonic) to held-out scores instead"
+            "calibrator (temperature, Platt, isotonic) to held-out scores instead"
         )
 
     def terms(self, logits: Tensor, labels: Target) -> Terms:
-        on, off = labels.on, labels.off
-        yes, no = self.decide(logits)
+        yes, no, pos, neg = *self.decide(logits), labels.positive, labels.negative
         if self.average == "micro":
-            yes, no, on, off = (m.reshape(-1, 1) for m in (yes, no, on, off))
+            yes, no, pos, neg = (m.reshape(-1, 1) for m in (yes, no, pos, neg))
         dim = 1 if self.average == "samples" else 0
-        sums = [(a * b).sum(dim) for a, b in ((yes, on), (yes, off), (no, on), (no, off))]
-        weights = on.sum(dim) if self.average == "weighted" else (on + off > 0).any(dim)
+        sums = [(a * b).sum(dim) for a, b in ((yes, pos), (yes, neg), (no, pos), (no, neg))]
+        weights = pos.sum(dim) if self.average == "weighted" else (pos + neg > 0).any(dim)
         return self.loss(*sums), weights
 
     def loss(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
@@ -86,15 +84,13 @@ class ConfusionLoss(Loss):
         return 1 - top / (bottom + TINY)
 
     def kernel(self, impl: str, scores: Tensor, labels: Tensor | Labels) -> Kernel | None:
-        metric = None
-        if self._inherits(ConfusionLoss, "terms", "groups", "loss"):
-            metric = self._metric(scores.shape[1], scores.device)
+        metric = self._metric(scores.shape[1], scores.device) if self.has_kernel else None
         if metric is None:
             return None
         mean = self.reduction == "mean"
         return confusion(metric, impl, scores, labels, self.average, mean)
 
-    def _metric(self, n: int, device: Any) -> Metric | None:
+    def _metric(self, n: int, device: Any) -> SmoothMetric | None:
         """Decision and ratio as formulas, traced once for each number of labels."""
         key = n, device
         if key not in self._metrics:
@@ -106,7 +102,7 @@ class ConfusionLoss(Loss):
         return self._metrics[key]
 
     @cached_property
-    def _metrics(self) -> dict[Any, Metric | None]:
+    def _metrics(self) -> dict[Any, SmoothMetric | None]:
         return {}
 
 

@@ -13,19 +13,16 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from labelset import check
-from labelset.kernels._gradient import Kernel
-from labelset.kernels._trace import NotTraceable
+from labelset.formulas import NotTraceable
+from labelset.kernels import Kernel
 from labelset.kernels.separable import Pair, separable, traced_pair
 from labelset.labels import Labels
-from labelset.losses._base import Loss, Terms
-from labelset.losses._target import Target
-
-__all__ = ["Separable", "link_rises", "log_chain", "safe_log", "softplus"]
+from labelset.losses._base import Loss, Target, Terms
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Separable(Loss):
-    """A sum over entries: `pos(v)` where a label is on, `neg(v)` where it is off.
+    """A sum over entries: `pos(v)` of a positive, `neg(v)` of a negative.
 
     loss = y pos(v) + (1 - y) neg(v), y in [0, 1]
     link = neg' / (neg' - pos'), the posterior for which v is the minimiser of the risk (11)
@@ -34,20 +31,22 @@ class Separable(Loss):
     exact where both underflow), and the laws compare the two.
     """
 
+    kernel_replaces = ("terms", "groups", "_sparse_terms")
+
     @abstractmethod
     def pos(self, v: Tensor) -> Tensor:
-        """The loss of a score whose label is on."""
+        """The loss of a score whose label is positive."""
 
     @abstractmethod
     def neg(self, v: Tensor) -> Tensor:
-        """The loss of a score whose label is off."""
+        """The loss of a score whose label is negative."""
 
     def terms(self, logits: Tensor, labels: Target) -> Terms:
-        me = self.given(logits.shape[-1])
-        pos, neg, on = me.pos(logits), me.neg(logits), labels.on
+        me = self.bind(logits.shape[-1])
+        pos, neg, y = me.pos(logits), me.neg(logits), labels.positive
         if labels.hard:
-            return torch.where(on > 0, pos, neg), labels.known
-        return on * pos + (1 - on) * neg, labels.known
+            return torch.where(y > 0, pos, neg), labels.known
+        return y * pos + (1 - y) * neg, labels.known
 
     def groups(self, v: Tensor, labels: Any) -> list[Terms]:
         if isinstance(labels, Labels):
@@ -63,11 +62,11 @@ class Separable(Loss):
 
     def _pair(self, n: int, device: Any) -> Pair | None:
         """Both sides as a formula, traced once for each number of labels; None: there is none."""
-        if not self._inherits(Separable, "terms", "groups", "_sparse_terms"):
+        if not self.has_kernel:
             return None
         key = n, device
         if key not in self._pairs:
-            me = self.given(n)
+            me = self.bind(n)
             width = n if self.per_label() else 1
             try:
                 self._pairs[key] = traced_pair(me.pos, me.neg, width, device)
@@ -84,30 +83,29 @@ class Separable(Loss):
 
         Writing over an entry, rather than adding pos - neg to the sum, leaves nothing to cancel.
         """
-        me = self.given(labels.n)
+        me = self.bind(labels.n)
         where = labels.rows(), labels.indices.long()
-        stored, part = v[where], me.take(where[1], labels.n)
+        stored, there = v[where], me.select_labels(where[1], labels.n)
         if labels.values is None:
-            return me.neg(v).index_put(where, part.pos(stored)), None
+            return me.neg(v).index_put(where, there.pos(stored)), None
         known = ~labels.values.isnan()
         zero = torch.zeros_like(stored)
         stored = torch.where(known, stored, zero)
-        on = torch.where(known, labels.values.to(v.dtype), zero)
-        entries = on * part.pos(stored) + (1 - on) * part.neg(stored)
+        y = torch.where(known, labels.values.to(v.dtype), zero)
+        entries = y * there.pos(stored) + (1 - y) * there.neg(stored)
         values = me.neg(v.index_put(where, stored)).index_put(where, entries)
         return values, torch.ones_like(v, dtype=torch.bool).index_put(where, known)
 
-    def given(self, n: int) -> Separable:
+    def bind(self, n: int) -> Separable:
         """This loss once the number of labels is known (only `wan` needs it)."""
-        return self._map(inner=lambda loss: loss.given(n))  # type: ignore[no-any-return]
+        return self._map(inner=lambda loss: loss.bind(n))  # type: ignore[no-any-return]
 
-    def take(self, labels: Tensor, n: int) -> Separable:
-        """This loss for the scores of these labels: what it holds per label is chosen alike."""
-        part: Separable = self._map(
-            lambda loss: loss.take(labels, n),
+    def select_labels(self, labels: Tensor, n: int) -> Separable:
+        """This loss for the scores of these labels of `n`, with their per-label parameters."""
+        return self._map(  # type: ignore[no-any-return]
+            lambda loss: loss.select_labels(labels, n),
             lambda t: t[labels] if t.ndim and len(t) == n else t,
         )
-        return part
 
     def unmargined(self) -> Separable:
         """This loss without a margin on its positives: what splc gives to corrected entries."""
@@ -119,22 +117,22 @@ class Separable(Loss):
         return None
 
     def log_odds(self, v: Tensor) -> Tensor:
-        me = self.given(v.shape[-1] if v.ndim else 1)
-        return me.log_rise(v) - me.log_fall(v)
+        me = self.bind(v.shape[-1] if v.ndim else 1)
+        return me.log_neg_slope(v) - me.log_pos_slope(v)
 
-    def log_rise(self, v: Tensor) -> Tensor:
-        """log of how steeply the loss of a negative rises, against p = sigmoid(v)."""
+    def log_neg_slope(self, v: Tensor) -> Tensor:
+        """log of the slope of `neg` against p = sigmoid(v)."""
         return derived(self.neg, v, 1.0)
 
-    def log_fall(self, v: Tensor) -> Tensor:
-        """log of how steeply the loss of a positive falls, against p = sigmoid(v)."""
+    def log_pos_slope(self, v: Tensor) -> Tensor:
+        """log of minus the slope of `pos` against p = sigmoid(v)."""
         return derived(self.pos, v, -1.0)
 
 
 def link_rises(loss: Separable) -> bool:
     """Whether the link never falls, checked on a fine grid of scores (of the first label)."""
     n = loss.per_label()
-    first = loss if n is None else loss.take(torch.zeros(1, dtype=torch.long), n)
+    first = loss if n is None else loss.select_labels(torch.zeros(1, dtype=torch.long), n)
     v = torch.linspace(-20, 20, 3201, dtype=torch.float64, device="cpu")[:, None]
     odds = first.log_odds(v)
     return bool((odds[1:] >= odds[:-1] - 1e-6).all())

@@ -12,8 +12,6 @@ from labelset.catalog import hyper
 from labelset.losses._separable import Separable
 from labelset.losses.focal import focal, log_focal_slope
 
-__all__ = ["ASL"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ASL(Separable):
@@ -36,8 +34,8 @@ class ASL(Separable):
     tensor([0.0000, 0.1276, 0.9637])
     """
 
-    gamma_pos: float = hyper(0.0, "focus on the side of the labels that are on")
-    gamma_neg: float = hyper(4.0, "focus on the side of the labels that are off")
+    gamma_pos: float = hyper(0.0, "focus on the positives")
+    gamma_neg: float = hyper(4.0, "focus on the negatives")
     margin: float = hyper(0.05, "probability below which a negative costs nothing, in [0, 1)")
     detach_weight: bool = hyper(False, "let no gradient flow through the focus weights")
 
@@ -72,10 +70,10 @@ class ASL(Separable):
         value = -(weight.detach() if self.detach_weight else weight) * log_rest
         return torch.where(inside, value, torch.zeros_like(value))
 
-    def log_fall(self, v: Tensor) -> Tensor:
+    def log_pos_slope(self, v: Tensor) -> Tensor:
         return log_focal_slope(-v, self.gamma_pos, self.detach_weight)
 
-    def log_rise(self, v: Tensor) -> Tensor:
+    def log_neg_slope(self, v: Tensor) -> Tensor:
         if self.margin == 0:
             return log_focal_slope(v, self.gamma_neg, self.detach_weight)
         g, (inside, z, log_rest) = self.gamma_neg, self._shifted(v)
@@ -98,7 +96,7 @@ class ASL(Separable):
         return inside, z, rest.log() + rounded.detach()
 
     @property
-    def forgives(self) -> bool:
+    def saturates_negatives(self) -> bool:
         return self.margin > 0
 
     @property

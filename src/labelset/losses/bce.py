@@ -13,8 +13,6 @@ from labelset import check
 from labelset.catalog import hyper
 from labelset.losses._separable import Separable, log_chain, safe_log, softplus
 
-__all__ = ["BCE"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BCE(Separable):
@@ -36,8 +34,8 @@ class BCE(Separable):
     tensor([0.2500])
     """
 
-    pos_weight: Any = hyper(1.0, "weight of the labels that are on: a number, or one per label")
-    neg_weight: Any = hyper(1.0, "weight of the labels that are off: a number, or one per label")
+    pos_weight: Any = hyper(1.0, "weight of the positives: a number, or one per label")
+    neg_weight: Any = hyper(1.0, "weight of the negatives: a number, or one per label")
     smoothing: float = hyper(0.0, "how far targets move towards 1/2, in [0, 1)")
 
     proper = True
@@ -58,14 +56,14 @@ class BCE(Separable):
 
     def _mixed(self, v: Tensor, y: float) -> Tensor:
         """The loss of the (smoothed) target y; a part of weight 0 is not computed."""
-        on = y * fit(self.pos_weight, v) * softplus(-v) if y > 0 else 0.0
-        off = (1 - y) * fit(self.neg_weight, v) * softplus(v) if y < 1 else 0.0
-        return on + off  # type: ignore[return-value]
+        pos = y * fit(self.pos_weight, v) * softplus(-v) if y > 0 else 0.0
+        neg = (1 - y) * fit(self.neg_weight, v) * softplus(v) if y < 1 else 0.0
+        return pos + neg  # type: ignore[return-value]
 
-    def log_rise(self, v: Tensor) -> Tensor:
+    def log_neg_slope(self, v: Tensor) -> Tensor:
         return self._log_slope(v, self.neg_weight, self.pos_weight)
 
-    def log_fall(self, v: Tensor) -> Tensor:
+    def log_pos_slope(self, v: Tensor) -> Tensor:
         return self._log_slope(-v, self.pos_weight, self.neg_weight)
 
     def _log_slope(self, v: Tensor, own: Any, other: Any) -> Tensor:

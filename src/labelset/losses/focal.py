@@ -13,12 +13,10 @@ from labelset import check
 from labelset.catalog import hyper
 from labelset.losses._separable import Separable, softplus
 
-__all__ = ["Focal", "focal", "log_focal_slope"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Focal(Separable):
-    """Cross-entropy that looks away from what is already right.
+    """Cross-entropy that down-weights easy examples.
 
         pos(v) = a+ (1 - p)^g softplus(-v),  p = sigmoid(v)
         neg(v) = a- p^g softplus(v)
@@ -34,9 +32,9 @@ class Focal(Separable):
     (tensor([0.9359]), tensor([0.7311]))
     """
 
-    gamma: float = hyper(2.0, "focus: 0 is cross-entropy, larger looks at harder entries only")
-    alpha_pos: float = hyper(1.0, "weight of the labels that are on")
-    alpha_neg: float = hyper(1.0, "weight of the labels that are off")
+    gamma: float = hyper(2.0, "focus: 0 is cross-entropy, larger concentrates on harder entries")
+    alpha_pos: float = hyper(1.0, "weight of the positives")
+    alpha_neg: float = hyper(1.0, "weight of the negatives")
 
     proper = False
     written_in_sigmoid = True
@@ -55,10 +53,10 @@ class Focal(Separable):
     def neg(self, v: Tensor) -> Tensor:
         return self.alpha_neg * focal(v, self.gamma)
 
-    def log_rise(self, v: Tensor) -> Tensor:
+    def log_neg_slope(self, v: Tensor) -> Tensor:
         return math.log(self.alpha_neg) + log_focal_slope(v, self.gamma)
 
-    def log_fall(self, v: Tensor) -> Tensor:
+    def log_pos_slope(self, v: Tensor) -> Tensor:
         return math.log(self.alpha_pos) + log_focal_slope(-v, self.gamma)
 
 

@@ -12,8 +12,6 @@ from labelset.catalog import hyper
 from labelset.losses._separable import Separable, link_rises, log_chain
 from labelset.losses.focal import focal, log_focal_slope
 
-__all__ = ["FocalMargin"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FocalMargin(Separable):
@@ -52,10 +50,10 @@ class FocalMargin(Separable):
     def neg(self, v: Tensor) -> Tensor:
         return focal(v, self.gamma)
 
-    def log_rise(self, v: Tensor) -> Tensor:
+    def log_neg_slope(self, v: Tensor) -> Tensor:
         return log_focal_slope(v, self.gamma)
 
-    def log_fall(self, v: Tensor) -> Tensor:
+    def log_pos_slope(self, v: Tensor) -> Tensor:
         shifted = v - self.margin
         return log_focal_slope(-shifted, self.gamma) + log_chain(shifted) - log_chain(v)
 
@@ -69,7 +67,7 @@ class FocalMargin(Separable):
             return None
         return (
             f"with a margin of {self.margin:g} a higher score does not always mean a higher "
-            "probability. Take a smaller margin, or fit a calibration map (temperature, Platt, "
+            "probability. Take a smaller margin, or fit a calibrator (temperature, Platt, "
             "isotonic) to held-out scores"
         )
 

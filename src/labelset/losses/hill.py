@@ -13,8 +13,6 @@ from labelset.catalog import hyper
 from labelset.losses._separable import Separable, log_chain, safe_log
 from labelset.losses.focal import focal, log_focal_slope
 
-__all__ = ["Hill"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Hill(Separable):
@@ -24,11 +22,11 @@ class Hill(Separable):
         neg(v) = (lam - p) p^2,                 p = sigmoid(v)                            (5)
         link: none
 
-    Use it: when many labels that read as off are in truth on, and nobody knows which. It needs
-    no schedule; `splc` is the alternative that corrects them as it goes.
+    Use it: when many entries recorded as negative are in truth positive, and nobody knows which.
+    It needs no schedule; `splc` is the alternative that corrects them as it goes.
 
     Probabilities: none, and not strictly proper in p. The scores are shaped to survive missing
-    labels: at best they tell how often a label was recorded, not how often it is on. Calibrate
+    labels: at best they tell how often a label was recorded, not how often it applies. Calibrate
     them on rows whose labels are complete.
 
     >>> Hill()(torch.tensor([[0.0]]), torch.tensor([[0.0]]))
@@ -50,7 +48,7 @@ class Hill(Separable):
         check.number("gamma", self.gamma, low=0.0)
 
     @property
-    def forgives(self) -> bool:
+    def saturates_negatives(self) -> bool:
         return True
 
     def pos(self, v: Tensor) -> Tensor:
@@ -60,11 +58,11 @@ class Hill(Separable):
         p = torch.sigmoid(v)
         return (self.lam - p) * p.square()
 
-    def log_rise(self, v: Tensor) -> Tensor:
+    def log_neg_slope(self, v: Tensor) -> Tensor:
         weight = 2 * self.lam - 3 + 3 * torch.sigmoid(-v)  # 2 lam - 3 p
         return logsigmoid(v) + safe_log(weight)
 
-    def log_fall(self, v: Tensor) -> Tensor:
+    def log_pos_slope(self, v: Tensor) -> Tensor:
         shifted = v - self.margin
         return log_focal_slope(-shifted, self.gamma) + log_chain(shifted) - log_chain(v)
 
@@ -73,7 +71,7 @@ class Hill(Separable):
 
     def link_missing(self) -> str:
         return (
-            "it is made for missing labels, and its optimum does not say how often a label is on. "
-            "Fit a calibration map (temperature, Platt, isotonic) to held-out scores of rows whose "
-            "labels are complete"
+            "it is made for missing labels, and its optimum does not say how often a label "
+            "applies. Fit a calibrator (temperature, Platt, isotonic) to held-out scores of rows "
+            "whose labels are complete"
         )

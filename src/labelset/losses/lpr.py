@@ -11,24 +11,23 @@ import torch
 from torch import Tensor
 
 from labelset.catalog import hyper
-from labelset.kernels._gradient import Kernel
+from labelset.kernels import Kernel
 from labelset.kernels.pairs import Odds, few, finite, pairs
 from labelset.labels import Labels
-from labelset.losses._base import Loss, Terms, as_loss
+from labelset.losses._base import Loss, Target, Terms, as_loss
 from labelset.losses._separable import softplus
-from labelset.losses._target import Target
-
-__all__ = ["LPR"]
+from labelset.torch_private import is_wrapped
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LPR(Loss):
-    """Every label that is on against every label that is off in the same row.
+    """Every positive of a row against every negative of the same row.
 
         u = logit(link(v)), the link being that of the loss `of`
-        row = 2 / (T (T - 1)) sum over t on, t' off of softplus(u_t' - u_t)         (18, 20)
+        row = 2 / (T (T - 1)) sum over t in P, t' in N of softplus(u_t' - u_t)      (18, 20)
 
-    T is the number of known labels of the row; rows with fewer than two are left out of the mean.
+    P and N are the positives and negatives of the row, T the number of both; rows with fewer than
+    two known labels are left out of the mean.
 
     Use it: added to the loss whose link it takes, `spa + 0.5 * lpr`, to calibrate the odds
     between labels when data are few. `spa+lpr` is that sum under one name.
@@ -54,13 +53,13 @@ class LPR(Loss):
 
     def terms(self, logits: Tensor, labels: Target) -> Terms:
         u = finite(self.of.log_odds(logits))
-        on, off = labels.on, labels.off
-        rows, columns = candidates(on)
-        pairs = softplus(u[rows] - u[rows, columns][:, None]) * off[rows]
-        itself = math.log(2) * off[rows, columns]  # a soft label is no pair with itself
-        each = on[rows, columns] * (pairs.sum(1) - itself)
+        pos, neg = labels.positive, labels.negative
+        rows, columns = candidates(pos)
+        pairs = softplus(u[rows] - u[rows, columns][:, None]) * neg[rows]
+        itself = math.log(2) * neg[rows, columns]  # a soft label is no pair with itself
+        each = pos[rows, columns] * (pairs.sum(1) - itself)
         sums = u.new_zeros(len(u)).index_add(0, rows, each)
-        count = (on + off).sum(1)
+        count = (pos + neg).sum(1)
         defined = count > 1.5
         return 2 * sums / torch.where(defined, count * (count - 1), 1.0), defined
 
@@ -73,11 +72,11 @@ class LPR(Loss):
         return Odds(self.of.log_odds)
 
     @property
-    def saturates(self) -> bool:
+    def saturates_positives(self) -> bool:
         return self._flat(-1e4)
 
     @property
-    def forgives(self) -> bool:
+    def saturates_negatives(self) -> bool:
         return self._flat(1e4)
 
     def _flat(self, score: float) -> bool:
@@ -96,16 +95,16 @@ class LPR(Loss):
         return self.of.meaning()  # type: ignore[no-any-return]
 
 
-def candidates(on: Tensor) -> tuple[Tensor, Tensor]:
-    """(row, label) of the entries that may be on.
+def candidates(pos: Tensor) -> tuple[Tensor, Tensor]:
+    """(row, label) of the entries that may be positive.
 
-    Those that are on, which waits for the device; or, where shapes must not depend on values
+    Those that are, which waits for the device; or, where shapes must not depend on values
     (while tracing), all of them.
     """
-    if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(on):
+    if torch.compiler.is_compiling() or is_wrapped(pos):
         rows, columns = torch.meshgrid(
-            *(torch.arange(size, device=on.device) for size in on.shape), indexing="ij"
+            *(torch.arange(size, device=pos.device) for size in pos.shape), indexing="ij"
         )
         return rows.flatten(), columns.flatten()
-    rows, columns = on.nonzero(as_tuple=True)
+    rows, columns = pos.nonzero(as_tuple=True)
     return rows, columns

@@ -12,8 +12,6 @@ from labelset.catalog import hyper
 from labelset.losses._base import as_loss
 from labelset.losses._separable import Separable, link_rises
 
-__all__ = ["Mix"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mix(Separable):
@@ -33,8 +31,8 @@ class Mix(Separable):
     tensor([0.0538])
     """
 
-    positives: Any = hyper(doc="loss, or its name, of the labels that are on", keyword="pos")
-    negatives: Any = hyper(doc="loss, or its name, of the labels that are off", keyword="neg")
+    positives: Any = hyper(doc="loss, or its name, of the positives", keyword="pos")
+    negatives: Any = hyper(doc="loss, or its name, of the negatives", keyword="neg")
 
     examples = (
         {"pos": "focal-margin", "neg": "asl"},
@@ -49,12 +47,12 @@ class Mix(Separable):
         object.__setattr__(self, "negatives", as_loss("neg", self.negatives, Separable))
 
     @property
-    def saturates(self) -> bool:
-        return self.positives.saturates  # type: ignore[no-any-return]
+    def saturates_positives(self) -> bool:
+        return self.positives.saturates_positives  # type: ignore[no-any-return]
 
     @property
-    def forgives(self) -> bool:
-        return self.negatives.forgives  # type: ignore[no-any-return]
+    def saturates_negatives(self) -> bool:
+        return self.negatives.saturates_negatives  # type: ignore[no-any-return]
 
     @property
     def detached(self) -> bool:
@@ -66,11 +64,11 @@ class Mix(Separable):
     def neg(self, v: Tensor) -> Tensor:
         return self.negatives.neg(v)  # type: ignore[no-any-return]
 
-    def log_rise(self, v: Tensor) -> Tensor:
-        return self.negatives.log_rise(v)  # type: ignore[no-any-return]
+    def log_neg_slope(self, v: Tensor) -> Tensor:
+        return self.negatives.log_neg_slope(v)  # type: ignore[no-any-return]
 
-    def log_fall(self, v: Tensor) -> Tensor:
-        return self.positives.log_fall(v)  # type: ignore[no-any-return]
+    def log_pos_slope(self, v: Tensor) -> Tensor:
+        return self.positives.log_pos_slope(v)  # type: ignore[no-any-return]
 
     def unmargined(self) -> Mix:
         return self._with(positives=self.positives.unmargined())  # type: ignore[no-any-return]
@@ -84,5 +82,5 @@ class Mix(Separable):
             return None
         return (
             "with this pair a higher score does not always mean a higher probability. Fit a "
-            "calibration map (temperature, Platt, isotonic) to held-out scores instead"
+            "calibrator (temperature, Platt, isotonic) to held-out scores instead"
         )

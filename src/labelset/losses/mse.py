@@ -11,8 +11,6 @@ from torch.nn.functional import logsigmoid
 
 from labelset.losses._separable import Separable
 
-__all__ = ["MSE"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MSE(Separable):
@@ -23,7 +21,7 @@ class MSE(Separable):
         link(v) = p
 
     Use it: when some labels are wrong. No entry can cost more than 1, and a score far on the
-    wrong side is left in peace; for the same reason it learns slowly from a bad start.
+    wrong side has no gradient; for the same reason it learns slowly from a bad start.
 
     Probabilities: true ones at the optimum, read with `sigmoid`.
 
@@ -34,11 +32,11 @@ class MSE(Separable):
     proper = True
 
     @property
-    def saturates(self) -> bool:
+    def saturates_positives(self) -> bool:
         return True
 
     @property
-    def forgives(self) -> bool:
+    def saturates_negatives(self) -> bool:
         return True
 
     def pos(self, v: Tensor) -> Tensor:
@@ -47,8 +45,8 @@ class MSE(Separable):
     def neg(self, v: Tensor) -> Tensor:
         return torch.sigmoid(v).square()
 
-    def log_rise(self, v: Tensor) -> Tensor:
+    def log_neg_slope(self, v: Tensor) -> Tensor:
         return math.log(2) + logsigmoid(v)
 
-    def log_fall(self, v: Tensor) -> Tensor:
-        return self.log_rise(-v)
+    def log_pos_slope(self, v: Tensor) -> Tensor:
+        return self.log_neg_slope(-v)

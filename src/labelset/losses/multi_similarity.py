@@ -8,21 +8,20 @@ from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
+from labelset.losses._axes import AxisLoss
 from labelset.losses._separable import softplus
-from labelset.losses._ways import WayLoss
-
-__all__ = ["MultiSimilarity"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MultiSimilarity(WayLoss):
+class MultiSimilarity(AxisLoss):
     """The hardest positive and the hardest negative, each against zero.
 
-        row = softplus(T log sum_on exp(-x / T)) + softplus(log sum_off exp(x))      (20, 21)
+        row = softplus(T log sum_P exp(-x / T)) + softplus(log sum_N exp(x))         (20, 21)
+        P, N: the positives and the negatives of the row
         link: none
 
-    Use it: as the baseline of `two-way` that keeps zero as the border between on and off, so that
-    v > 0 is a sensible decision.
+    Use it: as the baseline of `two-way` that keeps zero as the border of positives and negatives,
+    so that v > 0 is a sensible decision.
 
     Probabilities: none. Scores are judged row by row, not entry by entry. Calibrate held-out
     scores.
@@ -32,10 +31,10 @@ class MultiSimilarity(WayLoss):
     tensor(0.8201)
     """
 
-    temperature: float = hyper(1.0, "T, of the labels that are on: larger widens the margin")
+    temperature: float = hyper(1.0, "T, of the positives: larger widens the margin")
 
     examples = ({}, {"temperature": 4.0}, {"way": "class"}, {"way": "both"})
-    needs_on = False
+    needs_positive = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,5 +44,5 @@ class MultiSimilarity(WayLoss):
     def exponents(self) -> tuple[float, float]:
         return -1.0 / self.temperature, 1.0
 
-    def value(self, on: Tensor, off: Tensor, mean: Tensor) -> Tensor:
-        return softplus(self.temperature * on) + softplus(off)
+    def value(self, positive: Tensor, negative: Tensor, mean: Tensor) -> Tensor:
+        return softplus(self.temperature * positive) + softplus(negative)

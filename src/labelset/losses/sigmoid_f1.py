@@ -11,8 +11,6 @@ from labelset import check
 from labelset.catalog import hyper
 from labelset.losses._confusion import ConfusionLoss, Counts, soft_step
 
-__all__ = ["SigmoidF1"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SigmoidF1(ConfusionLoss):

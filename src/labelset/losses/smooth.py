@@ -12,8 +12,6 @@ from labelset import check
 from labelset.catalog import hyper
 from labelset.losses._confusion import ConfusionLoss, Counts, soft_step
 
-__all__ = ["Smooth"]
-
 Ratio = Callable[[Counts, float], tuple[Tensor, Tensor]]
 
 METRICS: dict[str, Ratio] = {
@@ -56,7 +54,10 @@ class Smooth(ConfusionLoss):
     tensor(0.5000)
     """
 
-    metric: str = hyper("f1", "one of " + ", ".join(f"`{name}`" for name in METRICS))
+    metric: str = hyper(
+        "f1",
+        "one of `f1`, `fbeta`, `jaccard`, `accuracy`, `precision`, `recall`, `specificity`, `npv`",
+    )
     beta: Any = hyper(1.0, "steepness, above 0: a number, one per label, or an nn.Parameter")
     eta: Any = hyper(0.0, "offset of the scores: a number, one per label, or an nn.Parameter")
     f_beta: float = hyper(1.0, "the b of `fbeta`: how much more recall counts than precision")

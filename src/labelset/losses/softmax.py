@@ -7,19 +7,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labelset.losses._ways import WayLoss
-
-__all__ = ["Softmax"]
+from labelset.losses._axes import AxisLoss
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Softmax(WayLoss):
+class Softmax(AxisLoss):
     """Cross-entropy between the softmax of a row and its labels shared out evenly.
 
         row = log sum_c exp(x_c) - sum_c y_c x_c / sum_c y_c                             (18)
         link: none
 
-    Sums run over known entries. Rows (columns) without a label on are left out of the mean.
+    Sums run over known entries. Rows (columns) without a positive are left out of the mean.
 
     Use it: when each row has about one label, or as the baseline of `two-way`.
 
@@ -38,5 +36,5 @@ class Softmax(WayLoss):
     def exponents(self) -> tuple[float, float]:
         return 1.0, 1.0
 
-    def value(self, on: Tensor, off: Tensor, mean: Tensor) -> Tensor:
-        return torch.logaddexp(on, off) - mean
+    def value(self, positive: Tensor, negative: Tensor, mean: Tensor) -> Tensor:
+        return torch.logaddexp(positive, negative) - mean

@@ -12,8 +12,6 @@ from labelset import check
 from labelset.catalog import hyper
 from labelset.losses._separable import Separable, log_chain, softplus
 
-__all__ = ["SPA"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SPA(Separable):
@@ -36,10 +34,10 @@ class SPA(Separable):
     """
 
     zeta_pos: float = hyper(1.0, "divides the loss of positives")
-    k_pos: float = hyper(1.0, "sharpness on the side of positives")
+    k_pos: float = hyper(1.0, "sharpness of the positives")
     b_pos: float = hyper(0.0, "score around which positives are judged")
     zeta_neg: float = hyper(5.0, "divides the loss of negatives")
-    k_neg: float = hyper(3.0, "sharpness on the side of negatives")
+    k_neg: float = hyper(3.0, "sharpness of the negatives")
     b_neg: float = hyper(1.0, "score around which negatives are judged")
 
     proper = True
@@ -60,10 +58,10 @@ class SPA(Separable):
     def neg(self, v: Tensor) -> Tensor:
         return softplus(self.k_neg * (v - self.b_neg)) / self.zeta_neg
 
-    def log_rise(self, v: Tensor) -> Tensor:
+    def log_neg_slope(self, v: Tensor) -> Tensor:
         log_a = math.log(self.k_neg / self.zeta_neg) + logsigmoid(self.k_neg * (v - self.b_neg))
         return log_a - log_chain(v)
 
-    def log_fall(self, v: Tensor) -> Tensor:
+    def log_pos_slope(self, v: Tensor) -> Tensor:
         log_b = math.log(self.k_pos / self.zeta_pos) + logsigmoid(-self.k_pos * (v - self.b_pos))
         return log_b - log_chain(v)

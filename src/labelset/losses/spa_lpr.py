@@ -10,12 +10,9 @@ from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.losses._base import Loss, Terms
-from labelset.losses._target import Target
+from labelset.losses._base import Loss, Target, Terms
 from labelset.losses.lpr import LPR
 from labelset.losses.spa import SPA
-
-__all__ = ["SPAPairs"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,7 +23,7 @@ class SPAPairs(Loss):
         link(v) = that of spa (17, corrected)
 
     The paper does not state lam. The default, 1, gives both parts the same order of size: a row
-    with few labels on has about T |P| active pairs, and 2 / (T (T - 1)) scales their sum to
+    with few positives has about T |P| active pairs, and 2 / (T (T - 1)) scales their sum to
     about twice the share that |P| positives have in a mean over T entries.
 
     Use it: where `spa` is used and training rows are few; it costs |P| x |N| operations per row.

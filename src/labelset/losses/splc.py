@@ -13,8 +13,6 @@ from labelset.catalog import hyper
 from labelset.losses._base import Loss, as_loss
 from labelset.losses._separable import Separable
 
-__all__ = ["SPLC"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SPLC(Separable):
@@ -27,8 +25,8 @@ class SPLC(Separable):
 
     `loss.at(epoch)` is the base before `start_epoch` (counted from 0) and this loss from then on.
 
-    Use it: when labels that read as off are partly on, with any separable base; the training loop
-    passes the epoch through `at`. `tau` is read off sigmoid(v), whatever the base.
+    Use it: when entries recorded as negative are partly positive, with any separable base; the
+    training loop passes the epoch through `at`. `tau` is read off sigmoid(v), whatever the base.
 
     Probabilities: none. The correction follows the model's own scores, and its optimum depends on
     where training began. Calibrate scores on rows whose labels are complete.
@@ -54,11 +52,11 @@ class SPLC(Separable):
         check.whole("start_epoch", self.start_epoch)
 
     @property
-    def saturates(self) -> bool:
-        return self.base.saturates  # type: ignore[no-any-return]
+    def saturates_positives(self) -> bool:
+        return self.base.saturates_positives  # type: ignore[no-any-return]
 
     @property
-    def forgives(self) -> bool:
+    def saturates_negatives(self) -> bool:
         return True
 
     @property
@@ -84,6 +82,6 @@ class SPLC(Separable):
     def link_missing(self) -> str:
         return (
             "it follows the model's own scores, so its optimum fixes no probability. Fit a "
-            "calibration map (temperature, Platt, isotonic) to held-out scores of rows whose "
+            "calibrator (temperature, Platt, isotonic) to held-out scores of rows whose "
             "labels are complete"
         )

@@ -8,26 +8,25 @@ from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
+from labelset.losses._axes import AxisLoss
 from labelset.losses._separable import softplus
-from labelset.losses._ways import WayLoss
-
-__all__ = ["TwoWay"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TwoWay(WayLoss):
+class TwoWay(AxisLoss):
     """The hardest positive against the hardest negative, softly, along rows and along columns.
 
-        row = softplus(T- log sum_off exp(x / T-) + T+ log sum_on exp(-x / T+))          (14)
+        row = softplus(T- log sum_N exp(x / T-) + T+ log sum_P exp(-x / T+))             (14)
         loss = mean over rows (15) + mean over columns (16)                              (17)
         joint: one such loss over the whole matrix                                       (22)
+        P, N: the positives and the negatives of the row
         link: none
 
-    Rows and columns without a label on are left out of their mean; one without a label off costs
+    Rows and columns without a positive are left out of their mean; one without a negative costs
     exactly 0 and counts. Soft labels weigh the exponentials.
 
-    Use it: to rank well both labels within a row and rows within a label. The column way sees the
-    rows of the batch: 64 or more of them.
+    Use it: to rank well both labels within a row and rows within a label. The loss of
+    columns sees the rows of the batch: 64 or more of them.
 
     Probabilities: none. Only differences of scores count, and adding a number to all of them
     changes nothing. Calibrate held-out scores.
@@ -37,13 +36,13 @@ class TwoWay(WayLoss):
     tensor(0.1269)
     """
 
-    temperature: float = hyper(4.0, "T+, of the labels that are on: larger widens the margin")
-    temperature_neg: float = hyper(1.0, "T-, of the labels that are off")
+    temperature: float = hyper(4.0, "T+, of the positives: larger widens the margin")
+    temperature_neg: float = hyper(1.0, "T-, of the negatives")
     way: str = hyper("both", "`both`, `class` (columns), `sample` (rows), `joint` (all at once)")
 
     ways = ("both", "class", "sample", "joint")
     limits = {"softmax": {"way": "sample"}}
-    limits_one_on = frozenset({"softmax"})
+    limits_one_positive = frozenset({"softmax"})
     examples = (
         {},
         {"way": "sample"},
@@ -60,5 +59,5 @@ class TwoWay(WayLoss):
     def exponents(self) -> tuple[float, float]:
         return -1.0 / self.temperature, 1.0 / self.temperature_neg
 
-    def value(self, on: Tensor, off: Tensor, mean: Tensor) -> Tensor:
-        return softplus(self.temperature_neg * off + self.temperature * on)
+    def value(self, positive: Tensor, negative: Tensor, mean: Tensor) -> Tensor:
+        return softplus(self.temperature_neg * negative + self.temperature * positive)

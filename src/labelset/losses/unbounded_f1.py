@@ -8,8 +8,6 @@ from torch import Tensor
 
 from labelset.losses._confusion import ConfusionLoss, Counts
 
-__all__ = ["UnboundedF1"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnboundedF1(ConfusionLoss):

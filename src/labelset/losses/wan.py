@@ -9,8 +9,6 @@ from torch import Tensor
 from labelset.losses._separable import Separable
 from labelset.losses.bce import BCE
 
-__all__ = ["WAN"]
-
 PLAIN = BCE()
 
 
@@ -24,7 +22,7 @@ class WAN(Separable):
 
     With one or two labels it is plain binary cross-entropy.
 
-    Use it: when many labels that read as off were simply never looked at, as a simple baseline
+    Use it: when many entries recorded as negative were simply never looked at, as a simple baseline
     for `hill` and `splc`.
 
     Probabilities: scores are pushed up by log(n - 1), and the link takes that back. They are
@@ -37,17 +35,17 @@ class WAN(Separable):
 
     proper = True
 
-    def given(self, n: int) -> BCE:
+    def bind(self, n: int) -> BCE:
         return PLAIN._with(neg_weight=1.0 / max(n - 1, 1))  # type: ignore[no-any-return]
 
     def pos(self, v: Tensor) -> Tensor:
-        return self.given(v.shape[-1]).pos(v)
+        return self.bind(v.shape[-1]).pos(v)
 
     def neg(self, v: Tensor) -> Tensor:
-        return self.given(v.shape[-1]).neg(v)
+        return self.bind(v.shape[-1]).neg(v)
 
-    def log_rise(self, v: Tensor) -> Tensor:
-        return self.given(v.shape[-1]).log_rise(v)
+    def log_neg_slope(self, v: Tensor) -> Tensor:
+        return self.bind(v.shape[-1]).log_neg_slope(v)
 
-    def log_fall(self, v: Tensor) -> Tensor:
-        return self.given(v.shape[-1]).log_fall(v)
+    def log_pos_slope(self, v: Tensor) -> Tensor:
+        return self.bind(v.shape[-1]).log_pos_slope(v)
