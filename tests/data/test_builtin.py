@@ -132,14 +132,10 @@ def test_a_package_that_is_not_there_is_named(monkeypatch, name):
 
 
 def test_data_packages_that_are_not_there_are_named(monkeypatch, tmp_path):
-    monkeypatch.setattr("labelset.data._optional.find_spec", lambda name: None)
+    monkeypatch.setattr("labelset.files.find_spec", lambda name: None)
     for name, package in (("icons", "qtawesome"), ("yeast", "river")):
         with pytest.raises(ImportError, match=rf"{package}: pip install 'labelset\[data\]'"):
             load(name)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    (tmp_path / "x.parquet").write_bytes(b"")
-    with pytest.raises(ImportError, match=r"pyarrow: pip install 'labelset\[parquet\]'"):
-        load(tmp_path / "x.parquet", labels=1)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     (tmp_path / "a.png").write_bytes(b"")
     (tmp_path / "l.csv").write_text("file,y\na.png,1\n")

@@ -454,3 +454,98 @@ def test_bad_pictures(tmp_path):
     (tmp_path / "l2.csv").write_text("file,y\n")
     with pytest.raises(ValueError, match=r"expected one CSV file .* found 2"):
         load(tmp_path)
+
+
+# ---- tables through pyarrow ----------------------------------------------------------------------
+
+
+def large_csv(path, rows, odd=None):
+    """More than one block; `odd`: (row, the line to write in its place)."""
+    lines = [f'{i / 8},"text {i}, ""quoted""",{i % 2},t{i % 3}' for i in range(rows)]
+    if odd:
+        lines[odd[0]] = odd[1]
+    path.write_text("x,body,y,tags\n" + "\n".join(lines) + "\n")
+    return path
+
+
+LARGE = {"text_column": "body", "label_columns": ["y"], "ignore_columns": ["tags"]}
+
+
+def test_large_csv_reads_like_small(tmp_path):
+    data = load(large_csv(tmp_path / "t.csv", 40_000), **LARGE | {"feature_columns": ["x"]})
+    assert data.features[:, 0].tolist() == [i / 8 for i in range(40_000)]
+    assert data.texts[39_999] == 'text 39999, "quoted"'
+    assert data.labels.dense()[:, 0].tolist() == [i % 2 for i in range(40_000)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("oops,a,1,t", "line 30002: column 'x' must hold numbers, got 'oops'"),
+        ("1,a,maybe,t", "line 30002: column 'y': a label must be 0 or 1 .* got 'maybe'"),
+        ("1,a,1", "line 30002: expected 4 cells, got 3"),
+        ("1e300,a,1,t", "line 30002: column 'x' must be finite in float32"),
+        ('1,"never closed,1,t', "line 30003: .*, in the row that starts in line 30002"),
+    ],
+)
+def test_the_line_is_named_in_every_block(tmp_path, line, message):
+    path = large_csv(tmp_path / "t.csv", 40_000, (30_000, line))
+    with pytest.raises(ValueError, match=message):
+        load(path, **LARGE | {"feature_columns": ["x"]})
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ('NA,5" disk,?,t', '5" disk'),
+        ('NA,"two\nlines",?,t', "two\nlines"),
+        ("N/a," + "long " * 60_000 + ",?,t", "long " * 60_000),
+        (' nan ,"one\rtwo",?,t', "one\rtwo"),
+    ],
+    ids=["stray-quote", "line-end", "long", "carriage-return"],
+)
+def test_odd_cells_are_read_in_every_block(tmp_path, line, text):
+    path = large_csv(tmp_path / "t.csv", 40_000, (30_000, line))
+    data = load(path, **LARGE | {"feature_columns": ["x"]})
+    assert data.texts[30_000] == text
+    assert data.features[30_000].isnan().all()
+    assert data.labels.dense()[30_000].isnan().all()
+    assert data.texts[39_999] == 'text 39999, "quoted"'
+    assert len(data) == 40_000
+
+
+def test_patterns_name_files_that_follow_one_another(tmp_path):
+    import gzip
+
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    table = pa.table({"x": [1.0, 2.0], "y": pa.array([1, None], pa.int8())})
+    for part in "ab":
+        parquet.write_table(table, tmp_path / f"{part}.parquet")
+        feather.write_feather(table, tmp_path / f"{part}.feather")
+        (tmp_path / f"{part}.csv.gz").write_bytes(gzip.compress(b"x,y\n1,1\n2,\n"))
+    for ending in ("parquet", "feather", "csv.gz"):
+        data = load(str(tmp_path / f"*.{ending}"), labels=1)
+        assert data.features[:, 0].tolist() == [1, 2, 1, 2], ending
+        assert data.labels.known().tolist() == [[True], [False]] * 2, ending
+    (tmp_path / "c.csv.gz").write_bytes(gzip.compress(b"z,y\n1,1\n"))
+    with pytest.raises(ValueError, match=r"c\.csv\.gz: its columns are not those of .*a\.csv\.gz"):
+        load(str(tmp_path / "*.csv.gz"), labels=1)
+    with pytest.raises(ValueError, match="no file has a name like this"):
+        load(str(tmp_path / "*.tsv"), labels=1)
+
+
+def test_half_characters_in_json_become_marks(tmp_path):
+    lines = [r'"\ud83d\ude00 \ud800 a"', r'"\\ud800"', r'"\udc00\ud83d"']
+    rows = "".join(f'{{"text": {line}, "labels": [0]}}\n' for line in lines)
+    (tmp_path / "t.jsonl").write_text(rows)
+    texts = list(load(tmp_path / "t.jsonl").texts)
+    assert texts == ["\U0001f600 \ufffd a", r"\ud800", "\ufffd\ufffd"]
+
+
+def test_json_lines_that_follow_one_another(tmp_path):
+    for part in "ab":
+        (tmp_path / f"{part}.jsonl").write_text(f'{{"text": "{part}", "labels": ["{part}"]}}\n')
+    data = load(str(tmp_path / "*.jsonl"))
+    assert (list(data.texts), data.names) == (["a", "b"], ["a", "b"])

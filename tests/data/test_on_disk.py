@@ -27,9 +27,7 @@ from labelset.data import (
     load,
     stream,
 )
-from labelset.data._column import Spool
-from labelset.data._spool import spooled
-from labelset.data._stored import blocks
+from labelset.data.store import Spool, blocks, spooled
 from labelset.train import Settings, train
 
 ROWS = 9001  # more than two blocks
@@ -299,11 +297,13 @@ def test_texts_on_disk(tmp_path):
         file.writelines(json.dumps({"text": t, "labels": [0]}) + "\n" for t in TEXTS)
     here, there = load(tmp_path / "x.jsonl"), load(tmp_path / "x.jsonl", memory=0)
     assert isinstance(there.texts, StoredTexts)
-    assert here.texts == TEXTS == list(there.texts) == there.texts[:]
-    assert there.texts[-1] == TEXTS[-1]
-    assert there.texts[[5, 1]] == [TEXTS[5], TEXTS[1]]
+    texts = [t.replace("\ud800", "\ufffd") for t in TEXTS]  # half a character cannot be written
+    assert texts != TEXTS
+    assert here.texts == texts == list(there.texts) == there.texts[:]
+    assert there.texts[-1] == texts[-1]
+    assert there.texts[[5, 1]] == [texts[5], texts[1]]
     assert there.fingerprint() == here.fingerprint()
-    assert [t for p in stream(tmp_path / "x.jsonl") for t in p.texts] == TEXTS
+    assert [t for p in stream(tmp_path / "x.jsonl") for t in p.texts] == texts
 
 
 def test_train_and_test_files_are_stacked_on_disk(tmp_path):

@@ -108,6 +108,7 @@ SHORT_KINDS = {
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
+@pytest.mark.slow
 def test_a_short_row_takes_few_bytes(tmp_path, printed_by):
     tasks = []
     for kind, (write, flags) in SHORT_KINDS.items():

@@ -7,9 +7,9 @@ import subprocess
 import pytest
 import torch
 
-from labelset._atomic import CannotWrite
 from labelset.data import Dataset
 from labelset.encode import build, encoded
+from labelset.files import CannotWrite
 
 
 def contents(folder):

@@ -8,10 +8,9 @@ import torch
 from torch import nn
 
 from labelset.data import Dataset, SparseRows, StoredRows, StoredSparse, load
-from labelset.data._spool import spooled
-from labelset.data._stored import blocks
+from labelset.data.store import blocks, spooled
 from labelset.encode import as_encoder, build, encoded
-from labelset.encode._directions import directions
+from labelset.encode.tfidf import directions
 from labelset.train import Settings, train
 
 RNG = np.random.default_rng(0)

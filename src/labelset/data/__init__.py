@@ -1,27 +1,39 @@
 """Data: reading what users have on disk, built-in data sets, splits, missing labels, reports."""
 
-from labelset.data._dataset import Dataset
-from labelset.data._description import Description
-from labelset.data._labels import LabelFile, read_labels
-from labelset.data._load import load
-from labelset.data._report import Report, inspect
-from labelset.data._sparse import SparseRows
-from labelset.data._stored import Stored, StoredRows, StoredSparse, StoredTexts
-from labelset.data._stream import stream
-from labelset.data.builtin import names
-from labelset.data.missing import drop_labels, drop_train_labels
-from labelset.data.split import ensure_split, stratified_split
+from typing import TYPE_CHECKING
+
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from labelset.data._labels import LabelFile, read_labels
+    from labelset.data.builtin import names
+    from labelset.data.dataset import Dataset, digest
+    from labelset.data.description import Description, Schema
+    from labelset.data.guess import Doubtful, Guess
+    from labelset.data.missing import drop_labels, drop_train_labels
+    from labelset.data.reader import load, stream
+    from labelset.data.sparse import SparseRows
+    from labelset.data.split import ensure_split, stratified_split
+    from labelset.data.store import Stored, StoredRows, StoredSparse, StoredTexts
+    from labelset.data.summary import Report, inspect
+else:
+    __getattr__, __dir__ = door(__name__)
+
 
 __all__ = [
     "Dataset",
     "Description",
+    "Doubtful",
+    "Guess",
     "LabelFile",
     "Report",
+    "Schema",
     "SparseRows",
     "Stored",
     "StoredRows",
     "StoredSparse",
     "StoredTexts",
+    "digest",
     "drop_labels",
     "drop_train_labels",
     "ensure_split",

@@ -10,9 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from labelset.data._column import Array
-
-__all__ = ["Items", "deal", "plain"]
+from labelset.data.store import Array
 
 FEW = 64
 """Up to so many items a loop sorts faster than numpy."""

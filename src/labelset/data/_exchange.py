@@ -6,10 +6,8 @@ from array import array
 
 import numpy as np
 
-from labelset.data._column import Array
 from labelset.data._deal import Items, plain
-
-__all__ = ["exchange"]
+from labelset.data.store import Array
 
 ROUNDS = 4
 TRIES = 400

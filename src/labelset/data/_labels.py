@@ -7,15 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelset.data import _jsonl, _npz
-from labelset.data._description import Description
-from labelset.data._label_numbers import from_numbers, largest
-from labelset.data._listing import Listing
-from labelset.data._parts import part_numbers
-from labelset.data._reading import kind_of, reading
+from labelset.data.dataset import part_numbers
+from labelset.data.description import Description
+from labelset.data.formats import jsonl, npz
+from labelset.data.label_column import Listing, from_numbers, largest
+from labelset.data.reading import kind_of, reading
 from labelset.labels import Labels
-
-__all__ = ["LabelFile", "read_labels"]
 
 
 class LabelFile(NamedTuple):
@@ -53,12 +50,12 @@ def read_labels(path: str | Path, n: int | None = None) -> LabelFile:
 
 
 def _from_npz(path: Path, ask: Description) -> LabelFile:
-    held = _npz.opened(path, ("Y", "Y_", "U_", "label_names", "split"))
-    labels = _npz.labels_in(held, ask)
+    held = npz.opened(path, ("Y", "Y_", "U_", "label_names", "split"))
+    labels = npz.labels_in(held, ask)
     if labels is None:
         raise ValueError("holds neither Y nor Y_indptr, Y_indices, Y_shape")
     split = part_numbers(held["split"]).tolist() if "split" in held else None
-    return LabelFile(labels, _npz.words(held, "label_names"), split)
+    return LabelFile(labels, npz.words(held, "label_names"), split)
 
 
 def _from_npy(path: Path, ask: Description) -> LabelFile:
@@ -67,7 +64,7 @@ def _from_npy(path: Path, ask: Description) -> LabelFile:
 
 
 def _from_jsonl(path: Path, ask: Description) -> LabelFile:
-    piece = _jsonl.listed(path, ask)
+    piece = jsonl.listed(path, ask)
     n = len(piece.names) if piece.names else ask.labels
     listing = piece.listing or Listing()
     count = n if isinstance(n, int) else largest([listing]) + 1

@@ -11,12 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labelset import _csr, check
-from labelset.data._dataset import Dataset
-from labelset.data._parts import PARTS
+from labelset import check, csr
+from labelset.data.dataset import PARTS, Dataset
 from labelset.labels import Labels
-
-__all__ = ["drop_labels", "drop_train_labels", "kept"]
 
 
 def kept(n: int, ratio: Fraction) -> int:
@@ -110,7 +107,7 @@ def _without(y: Labels, drop: Tensor, as_unknown: bool) -> Labels:
     if as_unknown:
         ones = torch.ones(len(y.indices), device=y.device) if y.values is None else y.values
         values = ones.masked_fill(drop, torch.nan)
-        return Labels(y.indptr, y.indices, y.n, _csr.plain(values))
+        return Labels(y.indptr, y.indices, y.n, csr.plain(values))
     lengths = torch.bincount(y.rows()[~drop], minlength=len(y))
-    stored = None if y.values is None else _csr.plain(y.values[~drop])
-    return Labels(_csr.cumulate(lengths), y.indices[~drop], y.n, stored)
+    stored = None if y.values is None else csr.plain(y.values[~drop])
+    return Labels(csr.cumulate(lengths), y.indices[~drop], y.n, stored)

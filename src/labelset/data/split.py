@@ -18,14 +18,12 @@ import torch
 from torch import Tensor
 
 from labelset import check
-from labelset.data._column import Array
-from labelset.data._dataset import Dataset
 from labelset.data._deal import Items, deal
-from labelset.data._duplicates import input_groups
 from labelset.data._exchange import exchange
+from labelset.data.dataset import Dataset
+from labelset.data.duplicates import input_groups
+from labelset.data.store import Array
 from labelset.labels import Labels
-
-__all__ = ["ensure_split", "stratified_split"]
 
 
 def stratified_split(

@@ -1,15 +1,23 @@
 """Encoders: features, texts or pictures to what a head takes."""
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
-from torch import Tensor, nn
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from labelset.catalog import Catalog
-from labelset.data import Dataset
-from labelset.encode._base import Encoder, Inputs
-from labelset.encode._cache import encoded
-from labelset.encode._module import Module
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from labelset.data import Dataset
+    from labelset.encode._base import Encoder, Inputs, scaled
+    from labelset.encode._cache import encoded
+    from labelset.encode._module import Module
+    from labelset.encode.tfidf import directions
+else:
+    __getattr__, __dir__ = door(__name__)
 
 __all__ = [
     "Encoder",
@@ -19,12 +27,14 @@ __all__ = [
     "build",
     "catalog",
     "default_for",
+    "directions",
     "encoded",
     "from_json",
     "names",
+    "scaled",
 ]
 
-catalog: Catalog[Encoder] = Catalog(__name__, Encoder, "encoder")  # type: ignore[type-abstract]
+catalog: Catalog[Encoder] = Catalog(__name__, "Encoder", "encoder")
 
 
 def build(name: str, **settings: Any) -> Encoder:
@@ -48,42 +58,50 @@ def names() -> list[str]:
 def default_for(dataset: Dataset) -> str:
     """The encoder that a data set can do with: by what it has, features before texts and images.
 
+    >>> from labelset.data import Dataset
     >>> default_for(Dataset.from_arrays(None, [[1]], texts=["one text"]))
     'tfidf'
     """
-    held = {"features": dataset.features, "tfidf": dataset.texts, "conv": dataset.images}
-    for name, rows in held.items():
+    inputs = {"features": dataset.features, "tfidf": dataset.texts, "conv": dataset.images}
+    for name, rows in inputs.items():
         if rows is not None:
             return name
     raise ValueError("the data set has no features, texts or images to learn from")
 
 
-def as_encoder(given: Any, dataset: Dataset) -> Encoder:
+def as_encoder(encoder: Any, dataset: Dataset) -> Encoder:
     """From an encoder, the name of one, a module, or None for what suits the data set.
 
+    >>> from labelset.data import Dataset
     >>> as_encoder(None, Dataset.from_arrays([[1.0]], [[1]])).name
     'features'
     """
-    if isinstance(given, Encoder):
-        return given
-    if isinstance(given, nn.Module):
-        return Module(given=given)
-    if given is None or isinstance(given, str):
-        return build(given or default_for(dataset))
+    from torch import nn
+
+    from labelset.encode._base import Encoder
+    from labelset.encode._module import Module
+
+    if isinstance(encoder, Encoder):
+        return encoder
+    if isinstance(encoder, nn.Module):
+        return Module(given=encoder)
+    if encoder is None or isinstance(encoder, str):
+        return build(encoder or default_for(dataset))
     raise TypeError(
-        f"encoder must be an Encoder, its name, an nn.Module or None, got {type(given).__name__}"
+        f"encoder must be an Encoder, its name, an nn.Module or None, got {type(encoder).__name__}"
     )
 
 
 def from_json(saved: Mapping[str, Any], state: Mapping[str, Tensor]) -> Encoder:
     """The encoder that `as_json` and `state` described.
 
+    >>> from labelset.data import Dataset
     >>> data = Dataset.from_arrays([[1.0], [3.0]], [[1], [0]])
     >>> made = build("features").fit(data)
     >>> from_json(made.as_json(), made.state())(data).flatten()
     tensor([-1.,  1.])
     """
-    if saved["name"] == Module.name:
+    if saved["name"] == "module":
         raise ValueError("a module of one's own is in no file; give it again as encoder=")
     encoder = build(saved["name"], **saved["settings"])
     return encoder.restore(saved["facts"], state) if saved["facts"] else encoder

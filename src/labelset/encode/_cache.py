@@ -10,19 +10,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from labelset import _csr
-from labelset._atomic import write_with
-from labelset.data import Dataset, SparseRows, StoredRows, StoredSparse
-from labelset.data._column import Array
-from labelset.data._filed import Filed
-from labelset.data._fingerprint import digest
-from labelset.data._npz import opened
-from labelset.data._npz_write import Parts, write_npz
-from labelset.data._spool import MEMORY
-from labelset.data._stored import blocks
+from labelset import csr
+from labelset.data import Dataset, SparseRows, StoredRows, StoredSparse, digest
+from labelset.data.formats.npz import Parts, opened, write_npz
+from labelset.data.store import MEMORY, Array, Filed, blocks
 from labelset.encode._base import Encoder, Inputs
-
-__all__ = ["encoded"]
+from labelset.files import write_with
 
 FORMAT = 1
 
@@ -46,7 +39,7 @@ def encoded(
         try:
             return _read(path, encoder)
         except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
-            pass  # a damaged file is made anew
+            pass  # a damaged file is computed again
     if not encoder.fitted:
         encoder.fit(dataset.part("train"))
     inputs = encoder.prepared(dataset)
@@ -69,7 +62,7 @@ def _write(path: Path, encoder: Encoder, inputs: Inputs) -> None:
     arrays["facts"] = np.array(json.dumps(encoder.facts))
     if isinstance(inputs, (SparseRows, StoredSparse)):
         lengths = inputs.lengths() if isinstance(inputs, StoredSparse) else inputs.indptr.diff()
-        starts = _csr.cumulate(lengths)
+        starts = csr.cumulate(lengths)
         stored = (int(starts[-1]),)
         arrays["indptr"], arrays["width"] = starts.numpy(), np.array(inputs.width)
         indices = (block.indices.numpy() for block in blocks(inputs))

@@ -1,4 +1,4 @@
-"""Any module of one's own as an encoder."""
+"""A module of one's own as an encoder."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from labelset.catalog import hyper
 from labelset.data import Dataset
 from labelset.encode._base import Encoder, Inputs
 from labelset.encode.features import Features
-
-__all__ = ["Module"]
 
 
 @dataclass(kw_only=True, eq=False)

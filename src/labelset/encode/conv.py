@@ -14,11 +14,8 @@ from torch.nn.functional import adaptive_avg_pool2d, max_pool2d, relu
 from labelset import check
 from labelset.catalog import hyper
 from labelset.data import Dataset, StoredRows
-from labelset.data._stored import blocks
-from labelset.encode._base import Encoder, Inputs
-from labelset.encode._standard import moments_of
-
-__all__ = ["Conv"]
+from labelset.data.store import blocks
+from labelset.encode._base import Encoder, Inputs, moments_of
 
 SEEN = 2048
 """Pictures that tell what pixels are like."""
@@ -37,9 +34,10 @@ class Conv(Encoder):
     """
 
     name = "conv"
+    reads = ("images",)
 
     width: int = hyper(64, "features; the first two layers have a quarter and a half of it")
-    side: int = hyper(64, "larger pictures are averaged down to so many pixels each way")
+    side: int = hyper(64, "larger pictures are averaged down to this width and height")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,9 +89,9 @@ class _Network(nn.Module):
         def pixels() -> Iterator[Tensor]:
             return (b.transpose(0, 1).flatten(1).T.float() for b in blocks(some))
 
-        found = moments_of(pixels, images.shape[1])
-        self.mean.copy_(found["mean"][:, None, None])
-        self.deviation.copy_(found["deviation"][:, None, None])
+        moments = moments_of(pixels, images.shape[1])
+        self.mean.copy_(moments["mean"][:, None, None])
+        self.deviation.copy_(moments["deviation"][:, None, None])
 
     def forward(self, images: Tensor) -> Tensor:
         x = (images.float() - self.mean) / self.deviation

@@ -8,13 +8,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from labelset import _csr
+from labelset import csr
 from labelset.data import Dataset, SparseRows, StoredSparse
-from labelset.data._stored import blocks
-from labelset.encode._base import Encoder, Inputs
-from labelset.encode._standard import moments, standardised
-
-__all__ = ["Features"]
+from labelset.data.store import blocks
+from labelset.encode._base import Encoder, Inputs, moments, standardised
 
 
 @dataclass(kw_only=True, eq=False)
@@ -48,7 +45,7 @@ class Features(Encoder):
             x = x.dense()
         elif sparse and not isinstance(x, SparseRows):
             rows, columns = (x != 0).nonzero(as_tuple=True)
-            starts = _csr.pointers(rows, len(x))
+            starts = csr.pointers(rows, len(x))
             x = SparseRows.from_csr(starts, columns, width, x[rows, columns])
         if isinstance(x, SparseRows):
             return _scaled(x, self.learnt["largest"])

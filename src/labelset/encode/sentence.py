@@ -11,10 +11,7 @@ from torch import Tensor
 from labelset import check
 from labelset.catalog import hyper
 from labelset.data import Dataset
-from labelset.encode._local import model_folder, network
-from labelset.encode._pretrained import Pretrained
-
-__all__ = ["Sentence"]
+from labelset.encode._pretrained import Pretrained, model_folder, network
 
 WHAT = "a sentence encoder"
 
@@ -30,6 +27,7 @@ class Sentence(Pretrained):
     """
 
     name = "sentence"
+    reads = ("texts",)
 
     length: int = hyper(256, "words and pieces of words after which a text is cut off")
 

@@ -12,10 +12,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from labelset.data import Dataset
-from labelset.encode._local import model_folder, network
-from labelset.encode._pretrained import Pretrained
-
-__all__ = ["Vision"]
+from labelset.encode._pretrained import Pretrained, model_folder, network
 
 WHAT = "a vision encoder"
 
@@ -31,6 +28,7 @@ class Vision(Pretrained):
     """
 
     name = "vision"
+    reads = ("images",)
 
     def _embedded(self, dataset: Dataset) -> Tensor:
         if dataset.images is None:
@@ -41,8 +39,8 @@ class Vision(Pretrained):
         with torch.no_grad():
             starts = range(0, len(dataset), self.batch)
             images = [dataset.images[at : at + self.batch] for at in starts]
-            parts = [_pooled(model.eval()(look(part))) for part in images]
-        return torch.cat(parts)
+            pooled = [_pooled(model.eval()(look(part))) for part in images]
+        return torch.cat(pooled)
 
 
 class _Look:
@@ -50,13 +48,15 @@ class _Look:
 
     def __init__(self, folder: Path, config: Any) -> None:
         file = folder / "preprocessor_config.json"
-        held = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-        size: Any = held.get("crop_size") or held.get("size") or config.to_dict().get("image_size")
+        settings = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        size: Any = (
+            settings.get("crop_size") or settings.get("size") or config.to_dict().get("image_size")
+        )
         if isinstance(size, dict):
             size = size.get("height") or size.get("shortest_edge")
         self.size = int(size or 224)
         self.mean, self.std = (
-            torch.tensor(held.get(key) or [0.5] * 3)[:, None, None]
+            torch.tensor(settings.get(key) or [0.5] * 3)[:, None, None]
             for key in ("image_mean", "image_std")
         )
 
@@ -69,8 +69,8 @@ class _Look:
 
 def _pooled(out: Any) -> Tensor:
     """(rows, width): the network's own pooling, else the mean over places."""
-    held: Tensor | None = getattr(out, "pooler_output", None)
-    if held is not None:
-        return held.flatten(1).float()
+    pooled: Tensor | None = getattr(out, "pooler_output", None)
+    if pooled is not None:
+        return pooled.flatten(1).float()
     states: Tensor = out.last_hidden_state.float()
     return states.mean(1) if states.ndim == 3 else states.flatten(2).mean(2)

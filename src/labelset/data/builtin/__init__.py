@@ -1,13 +1,21 @@
 """Data sets that need no file: one per module, under its name."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from labelset.catalog import Catalog
-from labelset.data.builtin._base import Builtin
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from labelset.data.builtin._base import Builtin
+else:
+    __getattr__, __dir__ = door(__name__)
+
 
 __all__ = ["Builtin", "build", "catalog", "names"]
 
-catalog: Catalog[Builtin] = Catalog("labelset.data.builtin", Builtin, "built-in data set")
+catalog: Catalog[Builtin] = Catalog(__name__, "Builtin", "built-in data set")
 
 
 def names() -> list[str]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labelset.data._dataset import Dataset
-
-__all__ = ["Builtin"]
+from labelset.data.dataset import Dataset
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,12 +10,10 @@ import torch
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.data._dataset import Dataset
-from labelset.data._optional import optional
 from labelset.data.builtin._base import Builtin
+from labelset.data.dataset import Dataset
+from labelset.files import optional
 from labelset.labels import Labels
-
-__all__ = ["Digits"]
 
 Array = np.ndarray[Any, Any]
 SIDE = 8

@@ -13,15 +13,13 @@ import torch
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.data._dataset import Dataset
-from labelset.data._duplicates import input_groups
-from labelset.data._optional import folder_of, optional
-from labelset.data._reading import reading
 from labelset.data.builtin._base import Builtin
+from labelset.data.dataset import Dataset
+from labelset.data.duplicates import input_groups
+from labelset.data.reading import reading
 from labelset.data.split import stratified_split
+from labelset.files import folder_of, optional
 from labelset.labels import Labels
-
-__all__ = ["Icons"]
 
 FONT = "materialdesignicons6-webfont-"
 

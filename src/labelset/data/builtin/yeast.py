@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
-from labelset.data import _csv
-from labelset.data._dataset import Dataset
-from labelset.data._description import Description
-from labelset.data._optional import folder_of
 from labelset.data.builtin._base import Builtin
-
-__all__ = ["Yeast"]
+from labelset.data.dataset import Dataset
+from labelset.data.description import Description
+from labelset.data.formats import reader_of
+from labelset.files import folder_of
 
 TEST_ROWS = 917
 """The file holds Mulan's 917 test rows first, then its 1,500 training rows."""
@@ -32,7 +30,7 @@ class Yeast(Builtin):
         if not path.is_file():
             raise ValueError(f"{path}: no such file; river 0.26 or newer has it")
         ask = Description.of({"data": str(path), "label_columns": ["Class*"]})
-        (piece,) = _csv.read([path], ask, "data")
+        (piece,) = reader_of("csv")([path], ask, "data")
         if piece.labels is None or piece.names is None:
             raise ValueError(f"{path}: has no columns Class1 to Class14")
         split = torch.zeros(piece.rows, dtype=torch.int8)

@@ -1,0 +1,340 @@
+"""Columns of a table -> what each is read as; what a file, or some rows of it, holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelset.data.dataset import PARTS, unique_names
+from labelset.data.description import Description, Schema
+from labelset.data.growing import GrowingLabels
+from labelset.data.label_column import Listing, hint
+from labelset.data.reading import BadFile, as_number
+from labelset.data.sparse import SparseRows
+from labelset.data.store import StoredRows, StoredSparse, appender, stacked
+from labelset.labels import Labels
+
+TRUTH = {
+    **dict.fromkeys(("0", "0.0", "false", "no", "n", "off"), 0.0),
+    **dict.fromkeys(("1", "1.0", "true", "yes", "y", "on"), 1.0),
+    **dict.fromkeys(("", "?", "nan", "na", "n/a", "null", "none"), float("nan")),
+}
+
+
+def truth(cell: str, unknown: int | None = None) -> float:
+    """A label's cell: 0, 1, words for them, a number in between; NaN where nothing is known.
+
+    >>> [truth(cell) for cell in ("1", "No", "0.25", "?")]
+    [1.0, 0.0, 0.25, nan]
+    """
+    found = TRUTH.get(cell.strip().lower())
+    if found is None:
+        try:
+            found = as_number(cell)
+        except ValueError:
+            found = -1.0
+        if unknown is not None and found == unknown:
+            return float("nan")
+        if not 0 <= found <= 1:
+            raise ValueError(f"a label must be 0 or 1 (empty or ?: unknown), got {cell!r}")
+    return found
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Places of the columns; None where there is no such one."""
+
+    left_out: list[str]
+    """Names of columns that are not used."""
+    labels: list[int]
+    features: list[int]
+    label_list: int | None
+    text: int | None
+    id: int | None
+    split: int | None
+    image: int | None
+
+    @classmethod
+    def of(
+        cls, names: Sequence[str], ask: Description, role: str, labels: list[str] | None = None
+    ) -> Columns:
+        """From the names of the columns and what the description says of them; `labels`: exact
+        names of label columns from elsewhere."""
+        unique_names(names, "column")
+        if ask.schema is not None:
+            return cls._remembered(names, ask, ask.schema, labels)
+        single = [
+            _named(names, column)
+            for column in (
+                *(ask.label_column, ask.text_column, ask.id_column),
+                *(ask.split_column, ask.image_column),
+            )
+        ]
+        taken = {at for at in single if at is not None}
+        out = _matching(names, ask.ignore_columns or [])
+        rest = _without(range(len(names)), taken | set(out))
+        chosen = _labels(names, rest, ask, role, labels)
+        rest = _without(rest, set(chosen))
+        features = _features(names, rest, ask, role)
+        spare = [names[at] for at in _without(rest, set(features))]
+        return cls([names[at] for at in out] + spare, chosen, features, *single)
+
+    @classmethod
+    def _remembered(
+        cls, names: Sequence[str], ask: Description, schema: Schema, labels: list[str] | None
+    ) -> Columns:
+        """Of new rows: what the model was trained on, by name, wherever it stands."""
+        id, image = (
+            None if wanted not in names and wanted == schema.options.get(key) else wanted
+            for key, wanted in (("id_column", ask.id_column), ("image_column", ask.image_column))
+        )
+        single = [_named(names, wanted) for wanted in (ask.text_column, id, image)]
+        if schema.texts and ask.text_column is None:
+            single[0] = exactly(names, schema.texts[0])
+        features = list[int]()
+        if ask.feature_columns is not None:
+            features = _matching(names, ask.feature_columns)
+        elif schema.columns is not None:
+            features = [exactly(names, name) for name in schema.columns]
+        elif schema.width is not None:  # nobody knows their names: all that is nothing else
+            out = _matching(names, ask.ignore_columns or [])
+            taken = {*out, *(at for at in single if at is not None)}
+            rest = _without(range(len(names)), taken)
+            features = _without(rest, set(_labels(names, rest, ask, "data", labels)))
+        return cls([], [], features, None, single[0], single[1], None, single[2])
+
+    def note(self) -> tuple[str, ...]:
+        """A sentence about columns that were not used."""
+        if not self.left_out:
+            return ()
+        few = ", ".join(self.left_out[:5]) + (", ..." if len(self.left_out) > 5 else "")
+        return (f"columns left out: {few}",)
+
+
+def _without(places: Iterable[int], others: set[int]) -> list[int]:
+    return [at for at in places if at not in others]
+
+
+def _labels(
+    names: Sequence[str], rest: list[int], ask: Description, role: str, exact: list[str] | None
+) -> list[int]:
+    if exact is not None:
+        place = set(names)
+        bare = {name.replace("\\", ""): name for name in names}  # some XML files keep backslashes
+        near = [w if w in place else bare.get(w.replace("\\", ""), w) for w in exact]
+        at = {name: i for i, name in enumerate(names)}
+        return [at[name] if name in at else exactly(names, name) for name in near]
+    if ask.label_columns is not None:
+        free = set(rest)
+        return [at for at in _matching(names, ask.label_columns) if at in free]
+    if isinstance(ask.labels, int):
+        count = abs(ask.labels)
+        if count > len(rest):
+            raise ValueError(f"has {len(rest)} columns, too few for {count} labels")
+        return rest[:count] if ask.labels_at == "start" else rest[len(rest) - count :]
+    if role == "labels" and ask.label_column is None:
+        return rest
+    return []
+
+
+def _features(names: Sequence[str], rest: list[int], ask: Description, role: str) -> list[int]:
+    if ask.feature_columns is not None:
+        return _matching(names, ask.feature_columns)
+    other_input = ask.text_column is not None or ask.image_column is not None
+    return rest if role in ("data", "features") and not other_input else []
+
+
+def _named(names: Sequence[str], wanted: str | None) -> int | None:
+    return None if wanted is None else exactly(names, wanted)
+
+
+def exactly(names: Sequence[str], wanted: str) -> int:
+    """The place of a column; an error offers the nearest name."""
+    if wanted not in names:
+        raise ValueError(f"no column is called {wanted!r}: {hint(wanted, names)}")
+    return names.index(wanted)
+
+
+def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[int]:
+    """Columns of those names, in the order asked for; `*` and `?` stand for anything."""
+    found: dict[int, None] = {}
+    place = {name: at for at, name in enumerate(names)}
+    for pattern in patterns:
+        exact = place.get(pattern)
+        hits = [exact] if exact is not None else _like(names, pattern)
+        if not hits:
+            raise ValueError(f"no column is called {pattern!r}: {hint(pattern, names)}")
+        found |= dict.fromkeys(hits)
+    return list(found)
+
+
+def _like(names: Sequence[str], pattern: str) -> list[int]:
+    return [at for at, name in enumerate(names) if fnmatchcase(name, pattern)]
+
+
+INPUTS = ("features", "texts", "images")
+CONTENT = (*INPUTS, "columns", "labels", "names", "split", "ids", "files")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """What one file, or some rows of it, says; None where it says nothing."""
+
+    path: Path
+    rows: int
+    features: Tensor | SparseRows | StoredRows | StoredSparse | None = None
+    columns: list[str] | None = None
+    """The columns that the features come from, where they have names."""
+    texts: Sequence[str] | None = None
+    images: Tensor | StoredRows | None = None
+    labels: Labels | None = None
+    names: list[str] | None = None
+    split: Tensor | None = None
+    ids: Sequence[str] | None = None
+    files: Sequence[str] | None = None
+    """Pictures that are still to be read."""
+    listed: list[Any] | None = None
+    """Of some rows: labels as they list them."""
+    unknown: list[Any] | None = None
+    """The same of labels that are not known."""
+    lines: list[int] | None = None
+    """The line of each row, where labels are listed."""
+    listing: Listing | None = None
+    """Of a whole file: labels as its rows list them, to be numbered when all files are read."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Fields of a `Schema`, `base` aside, that new rows must be read with."""
+    notes: tuple[str, ...] = ()
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def beside(pieces: dict[str, Piece]) -> Piece:
+    """Files about the same rows as one piece: what a key names comes from there, the rest from
+    the first file that has it."""
+    ordered = list(pieces.values())
+    first = ordered[0]
+    for other in ordered[1:]:
+        if other.rows != first.rows:
+            raise BadFile(f"{other.path}: has {other.rows} rows, {first.path} has {first.rows}")
+    held: dict[str, Any] = {}
+    for what in CONTENT:
+        named = pieces.get({"names": "labels", "columns": "features"}.get(what, what))
+        choices = [p for p in ([named] if named else []) + ordered if getattr(p, what) is not None]
+        held[what] = getattr(choices[0], what) if choices else None
+    return replace(
+        first,
+        **held,
+        notes=tuple(note for piece in ordered for note in piece.notes),
+        facts={key: value for piece in reversed(ordered) for key, value in piece.facts.items()},
+        about={key: value for piece in reversed(ordered) for key, value in piece.about.items()},
+    )
+
+
+def below(pieces: dict[str, Piece]) -> Piece:
+    """Train, valid and test rows, each from files of its own, as one piece."""
+    if set(pieces) == {"train"}:
+        return pieces["train"]
+    ordered = [pieces[part] for part in PARTS if part in pieces]
+    first = ordered[0]
+    for other in ordered[1:]:
+        _same_shape(first, other)
+    numbers = [(PARTS.index(part), pieces[part].rows) for part in PARTS if part in pieces]
+    many = (what for what in CONTENT if what not in ("names", "columns"))
+    held = {what: _stacked(what, [getattr(p, what) for p in ordered]) for what in many}
+    held["names"], held["columns"] = first.names, first.columns
+    held["split"] = torch.cat([torch.full((rows,), at, dtype=torch.int8) for at, rows in numbers])
+    return replace(
+        first,
+        **held,
+        rows=sum(piece.rows for piece in ordered),
+        notes=tuple(dict.fromkeys(note for piece in ordered for note in piece.notes)),
+    )
+
+
+def _same_shape(first: Piece, other: Piece) -> None:
+    for what in ("features", "texts", "images", "labels", "files"):
+        ours, theirs = getattr(first, what), getattr(other, what)
+        if (ours is None) != (theirs is None):
+            lacks, has = (first, other) if ours is None else (other, first)
+            raise BadFile(f"{lacks.path}: holds no {what}, which {has.path} holds")
+    for what in ("features", "images", "labels"):
+        ours, theirs = getattr(first, what), getattr(other, what)
+        if ours is not None and tuple(ours.shape[1:]) != tuple(theirs.shape[1:]):
+            sizes = f"{tuple(theirs.shape[1:])}, {first.path} {tuple(ours.shape[1:])}"
+            raise BadFile(f"{other.path}: its {what} have size {sizes}")
+        if _is_sparse(ours) != _is_sparse(theirs):
+            raise BadFile(f"{other.path}: its {what} are sparse or dense, unlike {first.path}'s")
+    if first.names is not None and other.names is not None and first.names != other.names:
+        raise BadFile(f"{other.path}: its labels are not called like those of {first.path}")
+
+
+def _is_sparse(held: Any) -> bool:
+    return isinstance(held, (SparseRows, StoredSparse))
+
+
+def _stacked(what: str, held: Sequence[Any]) -> Any:
+    if any(part is None for part in held):
+        return None
+    if isinstance(held[0], Labels):
+        return Labels.stack(held)
+    return torch.cat(list(held)) if what == "split" else stacked(held)
+
+
+BLOCK = 4096
+"""Rows that are taken apart together."""
+WEIGHT = 1 << 18
+"""Numbers or letters at which a block ends before that."""
+SPOOLED = (*INPUTS, "ids", "files")
+
+
+def is_full(rows: int, weight: int) -> bool:
+    """Whether a block has enough rows."""
+    return rows >= BLOCK or weight >= WEIGHT
+
+
+def gathered(pieces: Iterable[Piece], memory: int, delimiter: str = "|") -> Piece:
+    """All rows; inputs and names of more than `memory` bytes lie on disk.
+
+    `delimiter`: what stands between labels that are listed in one word.
+    """
+    spools: dict[str, Any] = {}
+    listing, labels, split, rows = Listing(delimiter), GrowingLabels(), list[torch.Tensor](), 0
+    notes, last = dict[str, None](), None
+    for piece in pieces:
+        last, rows = piece, rows + piece.rows
+        notes |= dict.fromkeys(piece.notes)
+        for what, held in _there(piece):
+            if what not in spools:
+                spools[what] = appender(held, memory)
+            spools[what].append(held)
+        if piece.labels is not None:
+            labels.append(piece.labels)
+        if piece.listed is not None:
+            listing.add(piece.listed, piece.unknown, piece.lines)
+        split += [] if piece.split is None else [piece.split]
+    if last is None:
+        raise ValueError("holds no rows")
+    return replace(
+        last,
+        rows=rows,
+        labels=None if last.labels is None else labels.done(last.labels.n),
+        split=torch.cat(split) if split else None,
+        notes=tuple(notes),
+        listing=None if last.listed is None else listing,
+        listed=None,
+        unknown=None,
+        lines=None,
+        **{what: spool.done() for what, spool in spools.items()},
+    )
+
+
+def _there(piece: Piece) -> Iterator[tuple[str, Any]]:
+    for name in SPOOLED:
+        held = getattr(piece, name)
+        if held is not None:
+            yield name, held

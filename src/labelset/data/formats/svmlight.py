@@ -1,0 +1,350 @@
+"""svmlight files with several labels per row, and the extreme-classification repository's.
+
+Each line is `1,3 5:0.2 7:1`: labels, then feature:value pairs. A first line of three whole numbers
+says how many rows, features and labels there are. Everything after a `#` is a comment. Kept our
+own: scikit-learn's reader neither streams nor names the line of a mistake.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelset.data.columns import Piece, gathered, is_full
+from labelset.data.description import Description
+from labelset.data.growing import Growing, GrowingStarts, sparse_labels
+from labelset.data.label_column import names_in
+from labelset.data.reading import lines, reading
+from labelset.data.sparse import SparseRows
+from labelset.data.store import Array, StoredSparse
+from labelset.labels import Labels
+
+OTHERS = "".join(chr(i) for i in range(128) if chr(i) not in ": _")
+SHAPE = str.maketrans("", "", OTHERS)
+"""Deletes all but what gives a line its shape, so that one comparison checks the whole line."""
+
+
+@dataclass
+class Rows:
+    """Numbers as they stand in some lines of a file."""
+
+    header: tuple[int, int, int] | None = None
+    features: array[int] = field(default_factory=lambda: array("q"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+    labels: array[int] = field(default_factory=lambda: array("q"))
+    pairs: list[int] = field(default_factory=list)
+    """Features of each row."""
+    on: list[int] = field(default_factory=list)
+    """Labels of each row."""
+    lines: list[int] = field(default_factory=list)
+    """Line of each row."""
+
+
+def parsed(path: Path) -> Iterator[Rows]:
+    """The rows, some at a time; the line of the first mistake is named."""
+    rows, count = Rows(), 0
+    with reading(path):
+        for number, tokens in _statements(path):
+            if not number:
+                rows.header = (int(tokens[0]), int(tokens[1]), int(tokens[2]))
+                continue
+            try:
+                _add(rows, tokens)
+            except (ValueError, OverflowError) as error:
+                raise ValueError(f"line {number}: {error}") from None
+            rows.lines.append(number)
+            count += 1
+            if is_full(len(rows.on), len(rows.features)):
+                _refuse_infinite(rows)
+                yield rows
+                rows = Rows(rows.header)
+        if rows.header and rows.header[0] != count:
+            raise ValueError(f"its first line says {rows.header[0]} rows, {count} follow")
+        if not count:
+            raise ValueError("holds no rows")
+        if rows.on:
+            _refuse_infinite(rows)
+            yield rows
+
+
+def _statements(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(line, words) of each row; what the first line says of sizes comes as line 0.
+
+    Empty lines are no rows, unless the first line counts them in.
+    """
+    seen, wanted, last = 0, None, None
+    for number, tokens in _lines(path):
+        if not seen and wanted is None and _is_header(tokens):
+            wanted = int(tokens[0])
+            yield 0, tokens
+            continue
+        seen += 1
+        if not tokens:
+            if last is None:
+                last = 0 if wanted is None else _counted(path, wanted)
+            if seen > last:
+                continue
+        yield number, tokens
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(lines(path), 1):
+        text = line.partition("#")[0]
+        if text == line or text.strip():  # else a comment on its own
+            yield number, text.split()
+
+
+def _counted(path: Path, wanted: int) -> int:
+    """How many rows, from the first on, there are with empty lines among them: as many as wanted
+    if only empty lines follow these, else none."""
+    for at, (_, tokens) in enumerate(_lines(path)):  # line 0 says the sizes
+        if tokens and at > wanted:
+            return 0
+    return min(wanted, at)
+
+
+def _refuse_infinite(rows: Rows) -> None:
+    with np.errstate(over="ignore"):
+        bad = np.isinf(np.asarray(rows.values).astype(np.float32))
+    if bad.any():
+        at = int(bad.argmax())
+        row = int(np.searchsorted(np.cumsum(rows.pairs), at, side="right"))
+        raise ValueError(
+            f"line {rows.lines[row]}: values must be finite in float32, got {rows.values[at]:g}"
+        )
+
+
+def _is_header(tokens: list[str]) -> bool:
+    return len(tokens) == 3 and all(t.isascii() and t.isdigit() for t in tokens)
+
+
+def _add(rows: Rows, tokens: list[str]) -> None:
+    """One row: labels, unless the first token is a pair already, then pairs."""
+    labels = tokens.pop(0).split(",") if tokens and ":" not in tokens[0] else []
+    text = " ".join(tokens)
+    if text.translate(SHAPE) != (": " * len(tokens))[:-1]:
+        bad = next(t for t in tokens if t.count(":") != 1 or "_" in t or not t.isascii())
+        raise ValueError(f"expected feature:value, got {bad!r}")
+    parts = text.replace(":", " ").split()
+    if len(parts) != 2 * len(tokens):
+        bad = next(t for t in tokens if not all(t.split(":")))
+        raise ValueError(f"expected feature:value, got {bad!r}")
+    sizes = rows.header or (0, 2**31 - 1, 2**31 - 1)
+    rows.features.extend(_numbers(parts[::2], "feature", sizes[1]))
+    rows.labels.extend(_numbers(labels, "label", sizes[2]))
+    rows.values.extend(_each(float, parts[1::2], "value"))
+    rows.pairs.append(len(tokens))
+    rows.on.append(len(labels))
+
+
+def _numbers(words: list[str], what: str, most: int) -> list[int]:
+    """Distinct whole numbers from 0 to `most` (itself only where counting starts at 1)."""
+    numbers: list[int] = _each(int, words, f"{what} number")
+    if numbers and min(numbers) < 0:
+        raise ValueError(f"{what} numbers must not be negative, got {min(numbers)}")
+    if numbers and max(numbers) > most:
+        raise ValueError(f"{what} numbers must be at most {most}, got {max(numbers)}")
+    if len(set(numbers)) < len(numbers):
+        twice = next(i for i in numbers if numbers.count(i) > 1)
+        raise ValueError(f"{what} {twice} appears twice")
+    return numbers
+
+
+def _each(kind: Any, words: list[str], what: str) -> list[Any]:
+    try:
+        return list(map(kind, words))
+    except ValueError:
+        raise ValueError(f"expected a {what}, got {_first_bad(kind, words)!r}") from None
+
+
+def _first_bad(kind: Any, words: list[str]) -> str:
+    for word in words:
+        try:
+            kind(word)
+        except ValueError:
+            return word
+    return ""
+
+
+WIDEST = 2**31 - 1
+"""Features while nobody knows how many there are."""
+
+
+@dataclass
+class Seen:
+    """What must be known of a whole file before its numbers mean anything."""
+
+    header: tuple[int, int, int] | None = None
+    ends: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The lowest and highest number of "feature" and "label", where there are any."""
+    labels: Growing = field(default_factory=lambda: Growing(np.int32))
+    starts: GrowingStarts = field(default_factory=GrowingStarts)
+    """Where the labels of each row begin."""
+
+    def look(self, rows: Rows) -> None:
+        self.header = rows.header
+        for what, held in (("feature", rows.features), ("label", rows.labels)):
+            if len(held):
+                numbers = np.asarray(held)
+                low, high = self.ends.get(what, (held[0], held[0]))
+                self.ends[what] = min(low, int(numbers.min())), max(high, int(numbers.max()))
+
+    def keep(self, rows: Rows) -> None:
+        self.labels.append(rows.labels)
+        self.starts.append(rows.on)
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """Where counting starts, how many there are, and sentences that say why."""
+
+    base: int
+    width: int
+    label_base: int
+    count: int
+    notes: tuple[str, str]
+
+
+def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
+    """Features and labels; both are numbered from 0 or 1, which all files together show."""
+    every, pieces = [Seen() for _ in paths], []
+    for path, seen in zip(paths, every, strict=True):
+        with reading(path):
+            pieces.append(gathered(_unnumbered(path, seen), ask.memory << 20))
+    how = _numbering(every, ask)
+    out = []
+    for path, seen, piece in zip(paths, every, pieces, strict=True):
+        with reading(path):
+            _refuse_outside(path, seen, how)
+        x = piece.features
+        if isinstance(x, StoredSparse):
+            x = replace(x, width=how.width, base=how.base)
+        elif isinstance(x, SparseRows):
+            x = replace(x, width=how.width, indices=x.indices - how.base)
+        numbers = seen.labels.done()
+        numbers -= how.label_base
+        y = sparse_labels(seen.starts.done(), numbers, how.count)
+        out.append(
+            replace(
+                piece,
+                features=x,
+                labels=_kept(y, ask, role),
+                facts={"base": how.base},
+                notes=how.notes,
+            )
+        )
+    return out
+
+
+def blocks(path: Path, ask: Description, role: str) -> Iterator[Piece]:
+    """The rows, some at a time; the file is read twice, first for where its numbers start."""
+    seen = Seen()
+    for rows in parsed(path):
+        seen.look(rows)
+    how = _numbering([seen], ask)
+    with reading(path):
+        _refuse_outside(path, seen, how)
+        for rows in parsed(path):
+            y = Labels.from_csr(
+                _starts(rows.on), np.asarray(rows.labels) - how.label_base, how.count
+            )
+            x = _features(rows, how.base, how.width)
+            yield Piece(
+                path=path,
+                rows=len(y),
+                features=x,
+                labels=_kept(y, ask, role),
+                facts={"base": how.base},
+                notes=how.notes,
+            )
+
+
+def _unnumbered(path: Path, seen: Seen) -> Iterator[Piece]:
+    for rows in parsed(path):
+        seen.look(rows)
+        seen.keep(rows)
+        yield Piece(path=path, rows=len(rows.on), features=_features(rows, 0, WIDEST))
+
+
+def _features(rows: Rows, base: int, width: int) -> SparseRows:
+    columns = np.asarray(rows.features) - base
+    return SparseRows.from_csr(_starts(rows.pairs), columns, width, np.asarray(rows.values))
+
+
+def _kept(labels: Labels, ask: Description, role: str) -> Labels | None:
+    return None if role == "features" and isinstance(ask.labels, str) else labels
+
+
+def _numbering(every: Sequence[Seen], ask: Description) -> Numbering:
+    headers = [seen.header for seen in every if seen.header]
+    names = names_in(ask.label_names)
+    given = len(names) if names else ask.labels if isinstance(ask.labels, int) else None
+    width = max((h[1] for h in headers), default=ask.n_features)
+    width = width if ask.schema is None or ask.n_features is None else ask.n_features
+    count = max((h[2] for h in headers), default=given)
+    ends = [[s.ends[what] for s in every if what in s.ends] for what in ("feature", "label")]
+    base, width, said = _from(ends[0], ("features", "base", ask.base), width, headers)
+    first, count, also = _from(ends[1], ("labels", "label_base", ask.label_base), count, headers)
+    return Numbering(base, width, first, count, (said, also))
+
+
+def _from(
+    ends: list[tuple[int, int]],
+    key: tuple[str, str, int | None],
+    count: int | None,
+    headers: Any,
+) -> tuple[int, int, str]:
+    """Number of the first one, how many there are, and a sentence that says so."""
+    what, flag, forced = key
+    low = min((low for low, _ in ends), default=0)
+    high = max((high for _, high in ends), default=-1)
+    if forced is not None:
+        base, why = forced, "as told"
+    elif low == 0 or not ends:
+        base, why = 0, "0 occurs" if ends else "there are none"
+    elif count is not None and high >= count:
+        base, why = 1, f"the largest is {high}, there are {count}"
+    elif headers:
+        base, why = 0, f"as in files with a first line of sizes; {flag} = 1 forces 1"
+    else:
+        base, why = 1, f"0 does not occur; {flag} = 0 forces 0"
+    total = max(high + 1 - base, 0) if count is None else count
+    return base, total, f"{what} count from {base}: {why}"
+
+
+def _refuse_outside(path: Path, seen: Seen, how: Numbering) -> None:
+    """Numbers lie in the range; else the file is read again for the first line that has one out."""
+    for what, base, count in (
+        ("feature", how.base, how.width),
+        ("label", how.label_base, how.count),
+    ):
+        if what not in seen.ends:
+            continue
+        low, high = seen.ends[what]
+        if low < base or high >= count + base:
+            line, got = _first_outside(path, what, base, count)
+            raise ValueError(
+                f"line {line}: {what} numbers must lie in {base}..{count - 1 + base} "
+                f"({count} of them, counted from {base}), got {got}"
+            )
+
+
+def _first_outside(path: Path, what: str, base: int, count: int) -> tuple[int, int]:
+    for rows in parsed(path):
+        held, lengths = (rows.features, rows.pairs) if what == "feature" else (rows.labels, rows.on)
+        shifted = np.asarray(held) - base
+        bad = (shifted < 0) | (shifted >= count)
+        if bad.any():
+            at = int(bad.argmax())
+            row = int(np.searchsorted(np.cumsum(lengths), at, side="right"))
+            return rows.lines[row], held[at]
+    raise RuntimeError(f"{path} has changed while it was read")
+
+
+def _starts(lengths: Any) -> Array:
+    return np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))])

@@ -1,0 +1,63 @@
+"""Frames of pandas and polars, Arrow tables and readers, Hugging Face data sets: what a program has
+in memory, read like a file. They hand over Arrow batches, whose columns are not copied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from labelset.data.columns import BLOCK, Piece
+from labelset.data.description import Description
+from labelset.data.reading import reading
+
+
+def is_frame(source: Any) -> bool:
+    """Whether its rows can be had as Arrow batches."""
+    return hasattr(source, "__arrow_c_stream__") or _is_hugging_face(source)
+
+
+def read_frame(source: Any, ask: Description) -> Piece:
+    """All rows; labels in one column are numbered."""
+    from labelset.data.formats import arrow
+
+    (piece,) = arrow.numbered([(_name(source), frame_blocks(source, ask))], ask)
+    return piece
+
+
+def frame_blocks(source: Any, ask: Description) -> Iterator[Piece]:
+    """The rows, some at a time."""
+    import pyarrow as pa
+
+    from labelset.data.formats import arrow
+
+    with reading(_name(source)):
+        try:
+            if _is_hugging_face(source):
+                tables = source.with_format("arrow").iter(batch_size=BLOCK)
+                names = list(source.column_names)
+                batches = (batch for table in tables for batch in table.to_batches())
+            else:
+                batches = pa.RecordBatchReader.from_stream(source)
+                names = batches.schema.names
+            kept = [name for name in names if not re.fullmatch(r"__index_level_\d+__", name)]
+            some = (batch.select(kept) for batch in batches)  # without the index of pandas
+            for batch, columns in arrow.batches_of(kept, some, ask, "data"):
+                yield arrow.piece_of(_name(source), batch, columns, ask)
+        except pa.ArrowException as error:
+            raise ValueError(
+                f"cannot be read as columns of one type each ({error}); convert the column, or "
+                "leave it out of the frame"
+            ) from None
+
+
+def _is_hugging_face(source: Any) -> bool:
+    return hasattr(source, "with_format") and isinstance(
+        getattr(source, "column_names", None), list
+    )
+
+
+def _name(source: Any) -> Path:
+    """What to call it in an error."""
+    return Path(type(source).__name__)

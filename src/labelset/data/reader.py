@@ -1,0 +1,506 @@
+"""`load` and `stream`: a data set, or new rows some at a time, from a built-in name, a file, a
+folder of pictures, or a description; new rows by the schema that a model remembers."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labelset import check, csr
+from labelset.data import formats
+from labelset.data.builtin import build, names
+from labelset.data.columns import INPUTS, Piece, below, beside, exactly
+from labelset.data.dataset import Dataset
+from labelset.data.description import FILES, Description, Schema
+from labelset.data.formats import arff, locate, pictures
+from labelset.data.frames import frame_blocks, is_frame, read_frame
+from labelset.data.growing import no_labels
+from labelset.data.guess import SEPARATORS, Doubtful, Guess, guess_file, punctuated
+from labelset.data.label_column import names_in
+from labelset.data.reading import STDIN, BadFile, files_of, kind_of, reading, standard_input
+from labelset.data.sparse import SparseRows
+from labelset.data.store import ENTRIES, Array, spooled, stacked
+
+MOST_LABELS = 20_000_000
+"""More labels than this, and unnamed, are taken for a mistake in the file."""
+
+
+def load(source: Any, *, labelled: bool = True, **flags: Any) -> Dataset:
+    """A data set from what `source` names; `flags` are the keys of a description file.
+
+    A built-in name (digits, icons, yeast), whose own settings are then the flags; a file (npz, npy,
+    svmlight, ARFF, CSV, Parquet, jsonl; most of them also gzipped); a folder of pictures with a CSV
+    file; a description, a small TOML file; or a frame of pandas or polars, an Arrow table, a data
+    set of Hugging Face. Rows without labels are refused unless `labelled` is False. `./digits` is a
+    file even where `digits` is built in.
+
+    >>> load("digits", train=100, valid=10, test=20)
+    Dataset(130 rows, images 1 x 24 x 24, 10 labels, 1.8 on per row, parts 100 / 10 / 20)
+    """
+    if isinstance(source, str) and source in names():
+        return build(source, **flags).make()
+    if is_frame(source):
+        ask = Description.of(flags)
+        piece = read_frame(source, ask)
+        if piece.labels is None and not labelled:
+            piece = replace(piece, labels=no_labels(piece.rows), names=[])
+        return _dataset(piece, ask, type(source).__name__)
+    ask = described(source, flags)
+    made = _guessed(ask, flags) if labelled else None
+    if made is None:
+        return assembled(ask, str(source), labelled)
+    dataset = assembled(replace(ask, **made.keys), str(source))
+    explained = made.as_json()
+    return replace(dataset, card=dataset.card | {"guess": explained})
+
+
+def _guessed(ask: Description, flags: Mapping[str, Any]) -> Guess | None:
+    """What the columns of a table are, as far as nobody said so; only the delimiter of labels
+    where their column is known."""
+    path = _only_file(ask)
+    if path is None or ask.labels is not None or ask.label_columns is not None:
+        return None
+    kind = formats.format_of(path, ask, "data")
+    said = {
+        f.name: getattr(ask, f.name)
+        for f in fields(Description)
+        if f.name in flags or getattr(ask, f.name) != f.default
+    }
+    for key in ("data", "format", "memory"):
+        said.pop(key, None)
+    if kind not in ("csv", "parquet", "jsonl") or {"label_column", "delimiter"} <= set(said):
+        return None
+    try:
+        with reading(path):
+            made = guess_file(files_of(path)[0], kind, said)
+    except (ValueError, RecursionError, ArithmeticError):
+        return None  # the reader of the whole file says what is wrong, and where
+    if not made.rows or (
+        kind == "jsonl" and any(column.name == "labels" for column in made.columns)
+    ):
+        return None  # keys that say what they are
+    if ask.label_column is not None:
+        mark = made.keys.get("delimiter")
+        sure = mark is not None and mark != ask.delimiter and not made.doubts
+        keys = {"delimiter": mark} if sure else {}
+        return replace(made, keys=keys, doubts=(), remarks=()) if keys else None
+    if kind == "jsonl":
+        made = replace(made, keys={k: v for k, v in made.keys.items() if k != "ignore_columns"})
+    if made.doubts:
+        raise Doubtful(path, made)
+    return made
+
+
+def stream(
+    source: Any, schema: Schema | None = None, *, rows: int = 1024, **flags: Any
+) -> Iterator[Dataset]:
+    """Data sets of up to `rows` rows, without labels, for prediction; `flags` as for `load`.
+
+    With the `schema` of the rows that a model was trained on, columns are found by their names,
+    wherever they stand, others are left alone, and what is missing is an error; numbers come out as
+    the model's did. `-` is standard input, in the `format` that is given.
+
+    What comes first is there before the rest is read. Only where all rows together decide what
+    they mean, a file is read twice: whether svmlight counts from 0 or 1, whether pictures are grey.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "x.csv"
+    ...     _ = path.write_text("a,b\\n1,2\\n3,4\\n5,6\\n")
+    ...     parts = stream(path, Schema(columns=["b"], width=1), rows=2)
+    ...     [part.features.tolist() for part in parts]
+    [[[2.0], [4.0]], [[6.0]]]
+    """
+    check.whole("rows", rows, low=1)
+    if is_frame(source):
+        name = Path(type(source).__name__)
+        keys = {} if schema is None else _remembered(name, schema)
+        ask = replace(Description.of(keys | flags), schema=schema)
+        parts = _plain_rows(frame_blocks(source, ask), ask, name)
+        yield from _batches(parts, rows)
+        return
+    with _standard_input(source, flags) as (place, flags):
+        ask = described(place, flags, schema)
+        yield from _batches(_unlabelled(ask, str(place)), rows)
+
+
+@contextmanager
+def _standard_input(
+    source: str | Path, flags: dict[str, Any]
+) -> Iterator[tuple[str | Path, dict[str, Any]]]:
+    """Where to read: `-` itself in formats that are read line by line, else a file that holds all
+    that comes in."""
+    if str(source) != STDIN:
+        yield source, flags
+        return
+    kind = flags.get("format") or "jsonl"
+    if kind == "tsv":
+        kind, flags = "csv", {"separator": "\t", **flags}
+    flags = flags | {"format": kind}
+    check.one_of("format", kind, tuple(formats.FORMATS))
+    place = STDIN
+    with tempfile.TemporaryDirectory() as folder:
+        if kind not in ("csv", "jsonl"):
+            place = str(Path(folder) / f"rows.{kind}")
+            with Path(place).open("wb") as file:
+                shutil.copyfileobj(standard_input(), file)
+        try:
+            yield place, flags
+        except ValueError as error:
+            message = str(error).replace(place, "standard input", 1)
+            raise BadFile(message if place != STDIN else str(error)) from None
+
+
+def _unlabelled(ask: Description, source: str) -> Iterator[Dataset]:
+    """Rows in order, in memory, some at a time."""
+    path = _only_file(ask)
+    read = None if path is None else formats.blocks_of(formats.format_of(path, ask, "data"))
+    if path is None or read is None:
+        whole = assembled(ask, source, labelled=False)
+        columns = whole.schema.columns if whole.schema else None
+        if not len(whole):  # arrays under other keys are no rows either
+            _conforming(whole, columns, ask, Path(source))
+        for some in whole.blocks():
+            rows = replace(some, labels=no_labels(len(some)), names=[], split=None)
+            yield _conforming(rows, columns, ask, Path(source))
+        return
+    names = label_attributes(ask)
+    if names is not None:
+        read = partial(arff.blocks, names=names)
+    opened, seen = None, 0
+    for piece in read(path, ask, "data"):
+        if piece.files is None:
+            yield _conforming(_without_labels(piece, slice(None)), piece.columns, ask, path)
+            continue
+        files = list(found(piece, ask, seen))
+        if opened is None:
+            every = (file for part in read(path, ask, "data") for file in found(part, ask))
+            mode = ask.image_mode or pictures.mode_of(every)
+            opened = pictures.Pictures(ask.image_size, mode)
+        seen, size = seen + piece.rows, opened.together(files[0])
+        for start in range(0, piece.rows, size):
+            at = slice(start, start + size)
+            some = _without_labels(piece, at, opened.read(files[at]))
+            yield _conforming(some, piece.columns, ask, path)
+
+
+def _plain_rows(pieces: Iterable[Piece], ask: Description, path: Path) -> Iterator[Dataset]:
+    for piece in pieces:
+        yield _conforming(_without_labels(piece, slice(None)), piece.columns, ask, path)
+
+
+def _without_labels(piece: Piece, at: slice, images: Tensor | None = None) -> Dataset:
+    count = len(range(piece.rows)[at])
+    return Dataset(
+        labels=no_labels(count),
+        names=[],
+        features=None if piece.features is None else piece.features[at],
+        texts=None if piece.texts is None else list(piece.texts[at]),
+        images=images,
+        ids=None if piece.ids is None else list(piece.ids[at]),
+    )
+
+
+def _batches(parts: Iterable[Dataset], rows: int) -> Iterator[Dataset]:
+    """Cut where the rows themselves say so, not where a format ends its blocks: the same rows go
+    through a model in the same company, and so get the same scores to the last bit."""
+    waiting, count, weight = list[Dataset](), 0, 0
+    for part in parts:
+        ends, start, before = np.cumsum(_weights(part)), 0, 0
+        while start < len(part):
+            full = int(np.searchsorted(ends, before + ENTRIES - weight)) + 1
+            end = min(start + rows - count, full, len(part))
+            waiting.append(part if end - start == len(part) else part.rows(slice(start, end)))
+            count, weight = count + end - start, weight + int(ends[end - 1]) - before
+            start, before = end, int(ends[end - 1])
+            if count == rows or weight >= ENTRIES:
+                yield _joined(waiting)
+                waiting, count, weight = [], 0, 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _weights(part: Dataset) -> Array:
+    """(rows,) numbers and letters of each row."""
+    each = np.zeros(len(part), dtype=np.int64)
+    if isinstance(part.features, SparseRows):
+        each += part.features.indptr.diff().numpy()
+    elif part.features is not None:
+        each += part.features.shape[1]
+    if part.images is not None:
+        each += math.prod(part.images.shape[1:]) // 16
+    if part.texts is not None:
+        each += np.fromiter(map(len, part.texts), dtype=np.int64, count=len(part))
+    return each
+
+
+def _joined(parts: list[Dataset]) -> Dataset:
+    if len(parts) == 1:
+        return parts[0]
+    held: dict[str, Any] = {
+        what: None if getattr(parts[0], what) is None else stacked(getattr(p, what) for p in parts)
+        for what in (*INPUTS, "ids")
+    }
+    return replace(parts[0], labels=no_labels(sum(map(len, parts))), **held)
+
+
+def described(
+    source: str | Path, flags: Mapping[str, Any], schema: Schema | None = None
+) -> Description:
+    """Which files to read, and how; new rows by what the `schema` remembers."""
+    path = Path(source)
+    if schema is not None:
+        flags = _remembered(path, schema) | dict(flags)
+    if path.is_dir():
+        ask = _folder(path, flags, schema is not None)
+    elif not files_of(path)[0].is_file() and str(source) != STDIN:
+        raise ValueError(
+            f"{source}: no such file or folder, and no built-in data set of that name "
+            f"({check.nearest(str(source), names())})"
+        )
+    elif kind_of(path) == "toml":
+        ask = Description.read(path, flags)
+    else:
+        ask = Description.of({"data": str(path), **flags})
+    if schema is None:
+        return ask
+    ask = replace(ask, schema=schema)
+    if (
+        ask.separator is None
+        and ask.data is not None
+        and (formats.format_of(Path(ask.data), ask, "data") == "csv")
+    ):
+        ask = replace(ask, separator=_separator(Path(ask.data), ask, schema))
+    return ask
+
+
+def _remembered(path: Path, schema: Schema) -> dict[str, Any]:
+    """The keys of a description that hold for a new file too."""
+    keys = dict(schema.options)
+    ending = kind_of(path)
+    if str(path) != STDIN and ending not in ("txt", "") and ending in formats.ENDINGS:
+        keys.pop("format", None)
+    keys.pop("separator", None)
+    if schema.width is not None:
+        keys["n_features"] = schema.width
+    return keys
+
+
+def _separator(path: Path, ask: Description, schema: Schema) -> str:
+    """Of the usual ones that with which the first line has the columns of the model."""
+    usual: str = "\t" if kind_of(path) == "tsv" else ","
+    marks = list(dict.fromkeys((str(schema.options.get("separator", usual)), usual, *SEPARATORS)))
+    if str(path) == STDIN:
+        return marks[0]
+    wanted = {*(ask.feature_columns or schema.columns or ())}
+    wanted |= {ask.text_column} if ask.text_column else set(schema.texts)
+    with reading(path):
+        first = files_of(path)[0]
+        heads = {mark: locate.first_rows(first, mark)[0] for mark in marks}
+    if not wanted or not ask.header:
+        return next((m for m in marks if len(heads[m]) >= (schema.width or 1)), marks[0])
+    return max(marks, key=lambda mark: (len(wanted & set(heads[mark])), len(heads[mark]) > 1))
+
+
+def _conforming(rows: Dataset, columns: list[str] | None, ask: Description, path: Path) -> Dataset:
+    """Only what the model reads, with numbers of its type."""
+    schema = ask.schema
+    if schema is None:
+        return rows
+    wanted = ("features", schema.width), ("texts", schema.texts), ("images", schema.picture)
+    for what, needed in wanted:
+        if needed and getattr(rows, what) is None:
+            raise BadFile(f"{path}: holds no {what}, which the model reads")
+    x = rows.features if schema.width is not None else None
+    if x is not None:
+        x = _features(x, columns if ask.feature_columns is None else None, schema, path)
+    images = rows.images if schema.picture else None
+    if images is not None and list(images.shape[1:]) != schema.picture:
+        sizes = (" x ".join(map(str, shape)) for shape in (images.shape[1:], schema.picture or ()))
+        got, trained = sizes
+        raise BadFile(
+            f"{path}: images are {got}, those that the model was trained on {trained}; give "
+            "image_size to make them alike"
+        )
+    return replace(rows, features=x, texts=rows.texts if schema.texts else None, images=images)
+
+
+def _features(x: Any, columns: list[str] | None, schema: Schema, path: Path) -> Any:
+    if columns and schema.columns and columns != schema.columns and len(columns) == x.shape[1]:
+        with reading(path):
+            x = x[:, [exactly(columns, name) for name in schema.columns]]
+    if x.shape[1] != schema.width:
+        raise BadFile(
+            f"{path}: has {x.shape[1]} features a row, the model was trained on {schema.width}"
+        )
+    if schema.sparse and not isinstance(x, SparseRows):
+        rows, at = (x != 0).nonzero(as_tuple=True)
+        x = SparseRows.from_csr(csr.pointers(rows, len(x)), at, x.shape[1], x[rows, at])
+    if not schema.sparse:
+        x = x.dense() if isinstance(x, SparseRows) else x
+        x = x.to(torch.float64 if schema.double else torch.float32)
+    if isinstance(schema.scale, float) and schema.stored is not None and not schema.sparse:
+        most = np.iinfo(schema.stored).max if "int" in schema.stored else np.inf
+        if x.numel() and float(x.nan_to_num().abs().max()) > 1.001 * most * abs(schema.scale):
+            raise BadFile(
+                f"{path}: the model was trained on {schema.stored} numbers times {schema.scale:g}; "
+                "multiply these likewise"
+            )
+    return x
+
+
+def _folder(path: Path, flags: Mapping[str, Any], remembered: bool = False) -> Description:
+    """A folder of pictures: its one CSV file names them, and its other columns are the labels."""
+    tables = sorted(p for p in path.iterdir() if kind_of(p) in ("csv", "tsv"))
+    if "data" not in flags and len(tables) != 1:
+        raise BadFile(
+            f"{path}: expected one CSV file that names the pictures and their labels, found "
+            f"{len(tables)}; give data='...'"
+        )
+    table = Path(flags.get("data") or tables[0])
+    column = flags.get("image_column") or _image_column(table, flags)
+    given: dict[str, Any] = {"data": str(table), "images": str(path), "image_column": column}
+    if not {"labels", "label_columns", "label_column"} & set(flags) and not remembered:
+        given["label_columns"] = ["*"]  # all that is nothing else
+    return Description.of(dict(flags) | given)
+
+
+def _image_column(table: Path, flags: Mapping[str, Any]) -> str:
+    """The first column whose first cell ends like a picture's name."""
+    with reading(table):
+        head, cells = locate.first_rows(table, flags.get("separator"))
+        for name, cell in zip(head, cells, strict=False):
+            if cell.strip().lower().rpartition(".")[2] in pictures.ENDINGS:
+                return name
+    raise BadFile(f"{table}: no column names pictures; say which with image_column")
+
+
+def label_attributes(ask: Description) -> list[str] | None:
+    """Their names, where Mulan's XML tells them."""
+    if isinstance(ask.labels, str) and kind_of(Path(ask.labels)) == "xml":
+        return arff.label_names(Path(ask.labels))
+    return None
+
+
+def assembled(ask: Description, source: str, labelled: bool = True) -> Dataset:
+    """All files of a description as one data set."""
+    parts = ask.parts()
+    exact = label_attributes(ask)
+    if exact is not None:
+        parts["train"].pop("labels")
+    pieces: dict[str, dict[str, Piece]] = {part: {} for part in parts}
+    for role in FILES:
+        having = [part for part in parts if role in parts[part]]
+        read = _read([parts[part][role] for part in having], ask, role, exact)
+        for part, piece in zip(having, read, strict=True):
+            pieces[part][role] = piece
+    for part, found in pieces.items():
+        if not found:
+            raise BadFile(f"{source}: names no file with {part} rows; give data or features")
+    piece = below({part: beside(found) for part, found in pieces.items()})
+    if piece.labels is None and not labelled:
+        piece = replace(piece, labels=no_labels(piece.rows), names=[])
+    return _dataset(piece, ask, source)
+
+
+def _read(
+    paths: Sequence[Path], ask: Description, role: str, exact: list[str] | None
+) -> list[Piece]:
+    """All files of one key, read together, so that they are numbered alike."""
+    if not paths:
+        return []
+    kinds = [formats.format_of(path, ask, role) for path in paths]
+    if len(set(kinds)) > 1:
+        raise BadFile(f"{paths[1]}: is {kinds[1]}, {paths[0]} is {kinds[0]}; convert one")
+    read = formats.reader_of(kinds[0])
+    if kinds[0] == "arff":
+        return read(paths, ask, role, exact)
+    if exact is not None:
+        ask = replace(ask, label_columns=exact)
+    return read(paths, ask, role)
+
+
+def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
+    images = piece.images
+    with reading(piece.path):
+        if piece.labels is None:
+            raise ValueError(
+                "holds no labels; say where they are with labels (a file, or how many columns), "
+                "label_columns or label_column"
+            )
+        if piece.files is not None:
+            for _ in found(piece, ask):
+                pass  # whether all are there comes before any is opened
+            mode = ask.image_mode or pictures.mode_of(found(piece, ask))
+            opened = pictures.Pictures(ask.image_size, mode)
+            images = spooled(opened.blocks(found(piece, ask)), ask.memory << 20)
+        called = names_in(ask.label_names) or piece.names
+        warning = None
+        if ask.label_column is not None and called and len(piece.labels):
+            warning = punctuated(called, int(piece.labels.counts().max()))
+        if not called and piece.labels.n > MOST_LABELS:
+            raise ValueError(
+                f"names label number {piece.labels.n - 1}, too large for a list of labels; if it "
+                "is no mistake, give label_names"
+            )
+        made = Dataset(
+            labels=piece.labels,
+            names=called or [str(i) for i in range(piece.labels.n)],
+            features=piece.features,
+            texts=piece.texts,
+            images=images,
+            split=piece.split,
+            ids=piece.ids,
+            card={
+                "source": source,
+                "notes": [*piece.notes, *([warning] if warning else [])],
+                "about": piece.about,
+            },
+        )
+        return replace(made, schema=_schema(made, piece, ask))
+
+
+def _schema(made: Dataset, piece: Piece, ask: Description) -> Schema:
+    """What new rows are to be read with."""
+    facts = dict(piece.facts)
+    keys = ("format", "separator", "decimal", "header", "id_column", "image_column", "image_size")
+    options = {key: getattr(ask, key) for key in keys}
+    options["base"] = facts.pop("base", None)
+    schema = Schema.of(made)
+    if schema.picture is not None:
+        options["image_mode"] = {1: "L", 3: "RGB"}.get(schema.picture[0])
+    return replace(
+        schema,
+        options={k: v for k, v in options.items() if not (v is None or v is True or v == ".")},
+        columns=piece.columns or None,
+        texts=[ask.text_column or "text"] if schema.texts else [],
+        **facts,
+    )
+
+
+def _only_file(ask: Description) -> Path | None:
+    """The one file that a description names, Mulan's XML aside."""
+    parts = ask.parts()
+    files = {key: path for key, path in parts["train"].items() if path.suffix != ".xml"}
+    return files["data"] if list(parts) == ["train"] and list(files) == ["data"] else None
+
+
+def found(piece: Piece, ask: Description, first: int = 0) -> Iterator[Path]:
+    """Pictures in the folder named, or beside the file that names them; `first`: the number of
+    the piece's first row."""
+    folder = Path(ask.images) if ask.images is not None else piece.path.parent
+    for row, name in enumerate(piece.files or (), first):
+        if not (folder / name).is_file():
+            raise ValueError(f"row {row}: no picture {folder / name}")
+        yield folder / name

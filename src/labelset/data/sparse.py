@@ -1,0 +1,183 @@
+"""Sparse features: compressed sparse rows that stay sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from labelset import check, csr
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseRows:
+    """A (rows, width) matrix of which only what is not 0 is kept.
+
+    >>> x = SparseRows.from_csr([0, 2, 3], [0, 2, 1], width=3, values=[1.0, 5.0, 2.0])
+    >>> x
+    SparseRows(2 rows, 3 columns, 3 stored)
+    >>> x[[1]].dense()
+    tensor([[0., 2., 0.]])
+    >>> x @ torch.ones(3, 1)
+    tensor([[6.], [2.]])
+    """
+
+    indptr: Tensor
+    """(rows + 1,) int64: row i stores entries indptr[i] to indptr[i + 1]."""
+    indices: Tensor
+    """(stored,) int32: the column of each stored entry, ascending within its row."""
+    width: int
+    """How many columns there are."""
+    values: Tensor | None = None
+    """(stored,) float32, NaN where missing; None when every stored entry is 1."""
+
+    @classmethod
+    def from_csr(
+        cls, indptr: Any, indices: Any, width: int, values: Any = None, *, first: int = 0
+    ) -> SparseRows:
+        """From compressed sparse rows in any order; numbers are finite, or NaN for missing.
+
+        `first`: what to call the first row in an error.
+        """
+        width = csr.fits(check.whole("width", width))
+        rows, columns = _entries(indptr, indices, width, first)
+        stored = None
+        if values is not None:
+            stored = csr.as_tensor(values).to(torch.float32)
+            if stored.shape != columns.shape:
+                raise ValueError(f"has {stored.numel()} values for {len(columns)} stored entries")
+            _refuse_infinite(stored, rows + first, columns)
+            keep = stored != 0
+            rows, columns, stored = rows[keep], columns[keep], stored[keep]
+        place = rows * max(width, 1) + columns
+        if bool((place.diff() <= 0).any()):
+            place, order = place.sort()
+            rows, columns = rows[order], columns[order]
+            stored = None if stored is None else stored[order]
+            _refuse_twice(place, width, first)
+        count = len(csr.as_tensor(indptr)) - 1
+        plain = None if stored is None or bool((stored == 1).all()) else stored
+        return cls(csr.pointers(rows, count), columns.to(torch.int32), width, plain)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any) -> SparseRows:
+        """From a scipy sparse matrix."""
+        rows = csr.from_sparse("features", matrix)
+        return cls.from_csr(rows.indptr, rows.indices, rows.shape[1], rows.data)
+
+    @classmethod
+    def stack(cls, parts: Sequence[SparseRows]) -> SparseRows:
+        """The rows of several, one below the other."""
+        ones = any(part.values is not None for part in parts)
+        return cls(
+            csr.cumulate(torch.cat([part.indptr.diff() for part in parts])),
+            torch.cat([part.indices for part in parts]),
+            parts[0].width,
+            torch.cat([part.filled() for part in parts]) if ones else None,
+        )
+
+    def __len__(self) -> int:
+        return self.indptr.shape[0] - 1
+
+    def __repr__(self) -> str:
+        return f"SparseRows({len(self)} rows, {self.width} columns, {len(self.indices)} stored)"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.width
+
+    @property
+    def device(self) -> torch.device:
+        return self.indices.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        parts = (self.indptr, self.indices, self.values)
+        return sum(t.numel() * t.element_size() for t in parts if t is not None)
+
+    def filled(self) -> Tensor:
+        """(stored,) float32: the value of each stored entry."""
+        if self.values is not None:
+            return self.values
+        return torch.ones(self.indices.shape[0], device=self.device)
+
+    def rows(self) -> Tensor:
+        """The row of each stored entry."""
+        index = torch.arange(len(self), device=self.device)
+        return torch.repeat_interleave(index, self.indptr.diff())
+
+    def __getitem__(self, rows: Any) -> SparseRows:
+        """The chosen rows: an int, a slice, a list or tensor of ints, or a bool mask."""
+        chosen = csr.row_numbers(rows, len(self), self.device)
+        indptr, take = csr.cut(self.indptr, chosen)
+        values = None if self.values is None else self.values[take]
+        return SparseRows(indptr, self.indices[take], self.width, values)
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        """(rows, width) @ (width, k) -> (rows, k), with a gradient for `weight`."""
+        if weight.ndim != 2 or weight.shape[0] != self.width:
+            raise ValueError(
+                f"cannot multiply {self!r} by a matrix of shape {tuple(weight.shape)}; "
+                f"it needs {self.width} rows"
+            )
+        if not len(self.indices):  # the product of nothing still belongs to the graph
+            return weight.new_zeros(len(self), weight.shape[1]) + 0 * weight[:0].sum()
+        each = self.filled().to(weight.dtype)
+        return functional.embedding_bag(
+            self.indices.long(), weight, self.indptr[:-1], mode="sum", per_sample_weights=each
+        )
+
+    def dense(self) -> Tensor:
+        """(rows, width) float32."""
+        out = torch.zeros(self.shape, device=self.device)
+        return out.index_put((self.rows(), self.indices.long()), self.filled())
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> SparseRows:
+        """On another device."""
+        parts = (self.indptr, self.indices, self.filled())
+        indptr, indices, filled = (t.to(device, non_blocking=non_blocking) for t in parts)
+        return SparseRows(indptr, indices, self.width, None if self.values is None else filled)
+
+
+def _entries(indptr: Any, indices: Any, width: int, first: int) -> tuple[Tensor, Tensor]:
+    starts, columns = csr.as_tensor(indptr), csr.as_tensor(indices)
+    for name, t in (("indptr", starts), ("indices", columns)):
+        if t.ndim != 1 or (t.numel() and (t.is_floating_point() or t.dtype == torch.bool)):
+            raise TypeError(f"{name} must be 1-D whole numbers, got {t.dtype} {tuple(t.shape)}")
+    starts, columns = starts.long(), columns.long()
+    lengths = starts.diff()
+    if len(starts) == 0 or starts[0] != 0 or starts[-1] != len(columns):
+        raise ValueError(f"indptr must run from 0 to {len(columns)}, the stored entries")
+    if bool((lengths < 0).any()):
+        raise ValueError("indptr must never fall")
+    rows = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
+    bad = (columns < 0) | (columns >= width)
+    if bool(bad.any()):
+        i = int(bad.nonzero()[0])
+        raise ValueError(
+            f"feature numbers must lie in 0..{width - 1} ({width} features), got "
+            f"{int(columns[i])} in row {first + int(rows[i])}"
+        )
+    return rows, columns
+
+
+def _refuse_infinite(stored: Tensor, rows: Tensor, columns: Tensor) -> None:
+    bad = stored.isinf()
+    if bool(bad.any()):
+        i = int(bad.nonzero()[0])
+        raise ValueError(
+            f"features must be finite in float32 (NaN: missing), got {float(stored[i]):g} at row "
+            f"{int(rows[i])}, feature {int(columns[i])}"
+        )
+
+
+def _refuse_twice(place: Tensor, width: int, first: int) -> None:
+    twice = place.diff() == 0
+    if bool(twice.any()):
+        at = int(place[int(twice.nonzero()[0])])
+        raise ValueError(f"feature {at % width} appears twice in row {first + at // width}")
