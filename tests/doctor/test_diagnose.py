@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from labelset import Labels, calibrate, decide, heads, losses
-from labelset.artefact import Part, Run
 from labelset.doctor import diagnose
+from labelset.model import SavedModel, Split
 
 ROWS, N = 800, 5
 
@@ -22,15 +22,15 @@ def world(seed=0, signal=3.0, rate=0.3):
 
 
 def packed(v, y, train=None, **kw):
-    parts = {"train": Part(y if train is None else train), "valid": Part(y, v)}
-    return Run(names=[f"label {i}" for i in range(y.shape[1])], parts=parts, **kw)
+    parts = {"train": Split(y if train is None else train), "valid": Split(y, v)}
+    return SavedModel(names=[f"label {i}" for i in range(y.shape[1])], splits=parts, **kw)
 
 
 def test_a_sound_run_has_no_findings():
     found = diagnose(packed(*world(), loss="bce"))
     assert found.findings == []
     assert "5 are found" in found.summary
-    assert "Nothing is wrong" in str(found)
+    assert "These checks found no problem" in str(found)
 
 
 def test_a_dead_label_is_named():
@@ -71,14 +71,14 @@ def test_sigmoid_on_spa_is_the_wrong_link(loss):
     u, y = world(rate=0.1)
     v = spa_scores(u)
     run = packed(v, y, loss=loss)
-    run.map = calibrate.build("link")  # the sigmoid
+    run.calibrator = calibrate.build("link")  # the sigmoid
     found = diagnose(run)
     assert "wrong-link" in found.causes
     assert "miscalibrated" not in found.causes
     finding = next(f for f in found.findings if f.cause == "wrong-link")
     assert finding.numbers["loss"] == "spa"
     assert "--loss spa" in finding.remedy
-    run.map = calibrate.build("link", loss="spa")
+    run.calibrator = calibrate.build("link", loss="spa")
     assert "wrong-link" not in diagnose(run).causes
 
 
@@ -86,7 +86,7 @@ def test_a_loss_without_a_link_needs_a_map():
     v, y = world()
     run = packed(v, y, loss="hill")
     assert diagnose(run).causes[0] == "wrong-link"
-    run.map = calibrate.build("platt").fit(v, y)
+    run.calibrator = calibrate.build("platt").fit(v, y)
     assert "wrong-link" not in diagnose(run).causes
 
 
@@ -105,7 +105,7 @@ def test_a_rare_label_cut_off_by_its_threshold():
     assert finding.labels
     assert finding.numbers["f1_macro_tuned"] > finding.numbers["f1_macro"] + 0.02
     run = packed(v, y, loss="bce")
-    run.rule = decide.build("per-class").fit(run.probabilities(v), y)
+    run.rule = decide.build("per-class").fit(run.predictor.probabilities(v), y)
     assert "threshold" not in diagnose(run).causes
 
 
@@ -114,7 +114,7 @@ def test_a_label_set_that_the_head_cannot_say():
     head = heads.build("linear", features=2, labels=6, bias=False)
     v = torch.randn(40, 6, generator=g)
     y = Labels.from_dense(torch.rand(40, 6, generator=g) < 0.5)
-    run = Run(names=list("abcdef"), parts={"valid": Part(y, v)}, head=head)
+    run = SavedModel(names=list("abcdef"), splits={"valid": Split(y, v)}, head=head)
     finding = next(f for f in diagnose(run).findings if f.cause == "unargmaxable")
     assert finding.numbers["count"] > 0
     assert 1 <= len(finding.labels) <= 3  # at most one more than there are features
@@ -131,10 +131,10 @@ def test_rare_silent_labels_are_left_undecided():
 
 
 def test_odd_runs_are_diagnosed_too():
-    one = Run(names=["a"], parts={"valid": Part([[1]], [[0.5]])})
+    one = SavedModel(names=["a"], splits={"valid": Split([[1]], [[0.5]])})
     assert isinstance(str(diagnose(one)), str)
-    unknown = Run(
-        names=["a", "b"], parts={"valid": Part([[1, float("nan")]] * 20, [[0.5, 1]] * 20)}
+    unknown = SavedModel(
+        names=["a", "b"], splits={"valid": Split([[1, float("nan")]] * 20, [[0.5, 1]] * 20)}
     )
     assert isinstance(str(diagnose(unknown)), str)
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from labelset import calibrate, decide, heads
-from labelset.artefact import Part, Run
+from labelset.model import SavedModel, Split
 from labelset.report import CandidateInput, ReportInput, SummaryRow
 
 WORDS = ("fork", "apple", "knife", "spoon", "plate", "cup", "bowl", "bread", "cheese", "table")
@@ -38,13 +38,13 @@ def made_run(rows, n, *, sharpness=1.4, loss="bce", features=None, unknown=0.0, 
     if unknown:
         hide = torch.rand(y.shape, generator=torch.Generator().manual_seed(seed)) < unknown
         y = y.masked_fill(hide, torch.nan)
-    parts = {"test": Part(y[rows:], v[rows:], [f"img-{i:05d}.png" for i in range(rows)])}
-    run = Run(names=label_names(n), parts=parts, loss=loss)
+    parts = {"test": Split(y[rows:], v[rows:], [f"img-{i:05d}.png" for i in range(rows)])}
+    run = SavedModel(names=label_names(n), splits=parts, loss=loss)
     if valid:
-        parts["valid"] = Part(y[:rows], v[:rows])
-        run = Run(names=label_names(n), parts=parts, loss=loss)
-        run.map = calibrate.build("platt", loss=run.loss).fit(v[:rows], y[:rows], folds=0)
-        run.rule = decide.build("per-class").fit(run.probabilities(v[:rows]), y[:rows])
+        parts["valid"] = Split(y[:rows], v[:rows])
+        run = SavedModel(names=label_names(n), splits=parts, loss=loss)
+        run.calibrator = calibrate.build("platt", loss=run.loss).fit(v[:rows], y[:rows], folds=0)
+        run.rule = decide.build("per-class").fit(run.predictor.probabilities(v[:rows]), y[:rows])
     if features:
         torch.manual_seed(seed)
         run.head = heads.build("linear", features=features, labels=n)

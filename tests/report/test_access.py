@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from labelset.report import write_report
-from labelset.report._grid import GRID
+from labelset.report.payload import GRID
 
 CONTROLS = ("button", "slider", "textbox", "searchbox", "combobox", "link", "DisclosureTriangle")
 SERIES = ("--blue", "--orange", "--third", "--fourth", "--fifth", "--sixth")

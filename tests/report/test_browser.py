@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from labelset import decide, metrics
-from labelset.artefact import Part, Run
-from labelset.decide._thresholds import NEVER
+from labelset.decide import NEVER
+from labelset.model import SavedModel, Split
 from labelset.report import CandidateInput, ReportInput, write_report
-from labelset.report._grid import GRID
+from labelset.report.payload import GRID
 from labelset.retrieve import expected_right, rank
 
 EVIL = '</script><img src=x onerror="window.hurt=1"><script>window.hurt=1</script>'
@@ -40,8 +40,8 @@ SHOTS = Path(__file__).parents[2] / "build" / "report"
 
 
 def judged(candidate, thresholds):
-    part = candidate.run.parts["test"]
-    p = candidate.run.probabilities(part.scores)
+    part = candidate.run.splits["test"]
+    p = candidate.run.predictor.probabilities(part.scores)
     said = decide.build("fixed", threshold=thresholds)(p)
     names = {"precision": "precision", "recall": "recall", "f1": "f1-micro", "macro": "f1-macro"}
     found = {key: metrics.build(name)(said, part.labels) for key, name in names.items()}
@@ -129,8 +129,8 @@ def test_queries_rank_as_python_does(page, small, query, key):
         "[...document.querySelectorAll('#answers tbody tr')].map((r) => "
         "[r.querySelector('bdi').textContent, Number(r.children[1].textContent)])"
     )
-    part = small.candidate(key).run.parts["test"]
-    p = small.candidate(key).run.probabilities(part.scores)
+    part = small.candidate(key).run.splits["test"]
+    p = small.candidate(key).run.predictor.probabilities(part.scores)
     order, scores = rank(query, p, small.names)
     assert [value for _, value in rows] == pytest.approx(scores[:10].tolist(), abs=2e-3)
     where = {part.ids[row]: float(score) for row, score in zip(order, scores, strict=True)}
@@ -191,9 +191,9 @@ def test_every_control_has_a_name(page):
 
 
 def test_hostile_names_and_texts_show_as_text(browser, tmp_path):
-    part = Part([[1, 0], [0, 1]], [[3.0, 2.5], [-1.0, -3.0]], [EVIL, "b"])
-    run = Run(
-        names=[EVIL, "b"], parts={"test": part}, about={EVIL: EVIL, "history": [{"epoch": 1}]}
+    part = Split([[1, 0], [0, 1]], [[3.0, 2.5], [-1.0, -3.0]], [EVIL, "b"])
+    run = SavedModel(
+        names=[EVIL, "b"], splits={"test": part}, about={EVIL: EVIL, "history": [{"epoch": 1}]}
     )
     files = {"one": "javascript:alert(1)", "two": "//evil.example/x", "three": "a b/ü?.json"}
     given = ReportInput(

@@ -7,19 +7,17 @@ import pytest
 import torch
 
 from labelset import decide
-from labelset.cli import _parser
-from labelset.cli._training import training
-from labelset.compare import Plan, compare
+from labelset.cli import make_parser
+from labelset.cli.options import training
 from labelset.data import Dataset
-from labelset.report._command import command_of
-from labelset.report._comparison import as_input
-from labelset.report._intervals import threshold_intervals
-from labelset.report._payload import payload
+from labelset.report.content import as_input, command_of
+from labelset.report.payload import payload
+from labelset.runs import Plan, compare, threshold_intervals
 
 
 def plan_of(command):
     """The plan that the command line makes of it."""
-    args = _parser().parse_args(shlex.split(command)[1:])
+    args = make_parser().parse_args(shlex.split(command)[1:])
     return args.source, Plan(
         losses=tuple(args.losses),
         heads=tuple(args.heads),
@@ -82,10 +80,10 @@ def test_every_candidate_says_where_it_lies_and_every_file_is_there(found):
 
 def test_one_threshold_has_an_interval_from_drawing_rows_anew(make_run):
     run = make_run(300, 6)
-    part = run.parts["valid"]
-    p = run.probabilities(part.scores)
+    part = run.splits["valid"]
+    p = run.predictor.probabilities(part.scores)
     run.rule = decide.build("global").fit(p, part.labels)
-    ends = threshold_intervals(run)
+    ends = threshold_intervals(run, p)
     assert ends.shape == (6, 2)
     assert bool((ends == ends[0]).all())
     draw = np.random.default_rng(0)
@@ -100,10 +98,9 @@ def test_one_threshold_has_an_interval_from_drawing_rows_anew(make_run):
 
 def test_no_interval_where_it_would_take_too_long_or_nothing_was_fitted(make_run, monkeypatch):
     run = make_run(50, 4)
-    run.rule = decide.build("global").fit(
-        run.probabilities(run.parts["valid"].scores), run.parts["valid"].labels
-    )
-    monkeypatch.setattr("labelset.report._intervals.SORTED", 200 * 39)
-    assert threshold_intervals(run) is None
+    p = run.predictor.probabilities(run.splits["valid"].scores)
+    run.rule = decide.build("global").fit(p, run.splits["valid"].labels)
+    monkeypatch.setattr("labelset.runs.judging.SORTED", 200 * 39)
+    assert threshold_intervals(run, p) is None
     run.rule = decide.build("fixed", threshold=0.3)
-    assert threshold_intervals(run) is None
+    assert threshold_intervals(run, p) is None

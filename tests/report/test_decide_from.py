@@ -5,9 +5,9 @@ import shlex
 
 import pytest
 
-from labelset.artefact import Run
 from labelset.cli import main
-from labelset.report._grid import GRID
+from labelset.model import SavedModel
+from labelset.report.payload import GRID
 
 DATA = "--data train=300 --data valid=200 --data test=200"
 MADE = f"compare digits {DATA} --losses bce two-way hill --epochs 2 --seeds 1 --jobs 1 --quiet"
@@ -42,8 +42,8 @@ def evaluated(capsys, folder, *metrics):
 
 
 def counted(run):
-    part = run.parts["test"]
-    said = run.predict(part.scores).dense() == 1
+    part = run.splits["test"]
+    said = run.predictor.sets(part.scores).dense() == 1
     on = part.labels.dense() == 1
     return {
         "tp": int((said & on).sum()),
@@ -78,7 +78,9 @@ def test_thresholds_copied_in_the_page_decide_alike_on_disk(page, folder, capsys
         assert words.pop(0) == "labelset"
         assert main(words) == 0
     used = words[1]
-    assert counted(Run.open(used)) == {name: shown[name] for name in ("tp", "fp", "fn", "tn")}
+    assert counted(SavedModel.open(used)) == {
+        name: shown[name] for name in ("tp", "fp", "fn", "tn")
+    }
     found = evaluated(capsys, used, "precision", "recall", "f1-micro", "f1-macro")
     named = {"precision": "precision", "recall": "recall", "f1-micro": "f1", "f1-macro": "macro"}
     for metric, reading in named.items():
@@ -94,4 +96,6 @@ def test_a_report_written_again_shows_the_rule_that_was_put_in(browser, folder, 
     page = browser.open(tmp_path / "again.html")
     assert page.ask("document.querySelector('#threshold-value').textContent") == "0.313"
     shown = page.readings()
-    assert {name: shown[name] for name in ("tp", "fp", "fn", "tn")} == counted(Run.open(folder))
+    assert {name: shown[name] for name in ("tp", "fp", "fn", "tn")} == counted(
+        SavedModel.open(folder)
+    )

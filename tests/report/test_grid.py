@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelset.decide._thresholds import NEVER
-from labelset.report._grid import GRID, codes, histograms, positions
+from labelset.decide import NEVER
+from labelset.report.payload import GRID, codes, histograms, positions
 
 UNIT = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1.0, 0.5, 1e-300, *GRID[::17].tolist()]))
 OWN = st.one_of(UNIT, st.just(NEVER))

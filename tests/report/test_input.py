@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from labelset.artefact import Part, Run
+from labelset.model import SavedModel, Split
 from labelset.report import CandidateInput, ReportInput, SummaryRow
 
 
 def candidate(key="a", labels=((1, 0), (0, 1)), names=("x", "y"), part="test"):
     n = len(labels)
-    parts = {part: Part(torch.tensor(labels, dtype=torch.float32), torch.zeros(n, 2))}
-    return CandidateInput(key, "bce", "linear", Run(names=list(names), parts=parts))
+    parts = {part: Split(torch.tensor(labels, dtype=torch.float32), torch.zeros(n, 2))}
+    return CandidateInput(key, "bce", "linear", SavedModel(names=list(names), splits=parts))
 
 
 def test_the_first_candidate_is_best_and_baseline_unless_told():

@@ -10,9 +10,9 @@ from importlib import resources
 import pytest
 import torch
 
-from labelset.artefact import Part, Run
+from labelset.model import SavedModel, Split
 from labelset.report import CandidateInput, ReportInput, write_report
-from labelset.report._page import SCRIPTS
+from labelset.report.page import SCRIPTS
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;<!--"
 
@@ -40,8 +40,10 @@ class Elements(HTMLParser):
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "report.html"
-    part = Part([[1, 0], [0, 1]], [[3.0, 2.5], [-1.0, -3.0]], [EVIL, "\ud800"])
-    run = Run(names=[EVIL, "b\u202e"], parts={"test": part}, about={EVIL: EVIL, "x": float("nan")})
+    part = Split([[1, 0], [0, 1]], [[3.0, 2.5], [-1.0, -3.0]], [EVIL, "\ud800"])
+    run = SavedModel(
+        names=[EVIL, "b\u202e"], splits={"test": part}, about={EVIL: EVIL, "x": float("nan")}
+    )
     given = ReportInput(
         [CandidateInput(EVIL, EVIL, EVIL, run)],
         title=EVIL,
@@ -110,7 +112,7 @@ def test_the_code_of_the_page_never_makes_markup_of_text():
 def test_a_report_is_there_whole_or_not_at_all(tmp_path, small, monkeypatch):
     path = tmp_path / "report.html"
     path.write_text("before")
-    monkeypatch.setattr("labelset.report._page.payload", lambda *_: {"title": float("nan")})
+    monkeypatch.setattr("labelset.report.page.payload", lambda *_: {"title": float("nan")})
     with pytest.raises((ValueError, KeyError)):
         write_report(small, path)
     assert path.read_text() == "before"
@@ -118,7 +120,7 @@ def test_a_report_is_there_whole_or_not_at_all(tmp_path, small, monkeypatch):
 
 
 def test_empty_rows_and_no_summary(tmp_path):
-    part = Part(torch.zeros(3, 2), torch.zeros(3, 2))
-    run = Run(names=["a", "b"], parts={"test": part})
+    part = Split(torch.zeros(3, 2), torch.zeros(3, 2))
+    run = SavedModel(names=["a", "b"], splits={"test": part})
     write_report(ReportInput([CandidateInput("a", "bce", "linear", run)]), tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")

@@ -10,13 +10,11 @@ import torch
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
 from labelset import decide
-from labelset.artefact import Part
+from labelset.model import Split
 from labelset.report import CandidateInput, ReportInput
-from labelset.report._diagnosis import diagnosis_of
-from labelset.report._errors import likely_missing, worst_rows
-from labelset.report._grid import GRID
-from labelset.report._packed import packed, packed_json, plain
-from labelset.report._payload import payload
+from labelset.report.packing import packed, packed_json, plain
+from labelset.report.payload import GRID, likely_missing, payload, worst_rows
+from labelset.runs import findings_of
 
 KINDS = {"u1": "<u1", "u2": "<u2", "u4": "<u4", "f4": "<f4", "f8": "<f8"}
 
@@ -54,8 +52,8 @@ def counts_at(candidate, thresholds):
 def test_counts_at_thresholds_of_the_grid_are_those_of_scikit_learn(small, made, at):
     threshold = float(GRID[at])
     for given, candidate in zip(small.candidates, made["candidates"], strict=True):
-        part = given.run.parts["test"]
-        p = given.run.probabilities(part.scores).double().numpy()
+        part = given.run.splits["test"]
+        p = given.run.predictor.probabilities(part.scores).double().numpy()
         y = part.labels.dense().numpy()
         found = counts_at(candidate, [threshold] * len(small.names))
         tp, fp, fn = found.T
@@ -76,7 +74,7 @@ def test_saved_thresholds_decide_as_the_saved_rule_does(small, made):
 
 def test_average_precision_and_support(small, made):
     for given, candidate in zip(small.candidates, made["candidates"], strict=True):
-        part = given.run.parts["test"]
+        part = given.run.splits["test"]
         y = part.labels.dense().numpy()
         wanted = average_precision_score(y, part.scores.numpy(), average=None)
         assert np.allclose(unpack(candidate["ap"]), wanted, atol=1e-6)
@@ -85,11 +83,11 @@ def test_average_precision_and_support(small, made):
 
 def test_reliability_is_of_each_label_before_and_after(small, made):
     given, candidate = small.candidates[0], made["candidates"][0]
-    part = given.run.parts["test"]
+    part = given.run.splits["test"]
     y = part.labels.dense().numpy()[:, 3]
     for name, p in (
         ("before", torch.sigmoid(part.scores.double())),
-        ("after", given.run.probabilities(part.scores)),
+        ("after", given.run.predictor.probabilities(part.scores)),
     ):
         curve = candidate["reliability"][name]
         count, on = (unpack(curve[key]).reshape(-1, 15)[3] for key in ("count", "on"))
@@ -140,7 +138,7 @@ def test_proofs_that_run_out_of_time_say_so(small):
 def test_unknown_labels_are_left_out_everywhere(make_run):
     run = make_run(200, 6, unknown=0.3)
     made = payload(ReportInput([CandidateInput("a", "bce", "linear", run)]))
-    y = run.parts["test"].labels.dense()
+    y = run.splits["test"].labels.dense()
     table = unpack(made["candidates"][0]["histograms"]).reshape(6, 2, 256)
     assert table.sum((1, 2)).tolist() == (~y.isnan()).sum(0).tolist()
     assert any("unknown" in note for note in made["notes"])
@@ -150,8 +148,8 @@ def test_unknown_labels_are_left_out_everywhere(make_run):
 def test_rules_that_are_no_thresholds_start_at_a_half(make_run, name, more):
     run = make_run(100, 5)
     run.rule = decide.build(name, **more)
-    p = run.probabilities(run.parts["valid"].scores)
-    run.rule.fit(p, run.parts["valid"].labels)
+    p = run.predictor.probabilities(run.splits["valid"].scores)
+    run.rule.fit(p, run.splits["valid"].labels)
     candidate = payload(ReportInput([CandidateInput("a", "bce", "linear", run)]))["candidates"][0]
     assert not candidate["exact"]
     assert set(unpack(candidate["thresholds"]).tolist()) == {0.5}
@@ -167,24 +165,24 @@ def test_small_and_odd_shapes(make_run, rows, n):
 
 def test_no_label_is_on_anywhere(make_run):
     run = make_run(20, 3, valid=False)
-    part = run.parts["test"]
-    run.parts["test"] = type(part)(torch.zeros(20, 3), part.scores)
+    part = run.splits["test"]
+    run.splits["test"] = type(part)(torch.zeros(20, 3), part.scores)
     made = payload(ReportInput([CandidateInput("a", "bce", "linear", run)]))
     assert np.isnan(unpack(made["candidates"][0]["ap"])).all()
 
 
 def test_the_doctor_flags_labels_and_takes_fewer_rows_where_they_are_many(make_run, monkeypatch):
     run = make_run(300, 4)
-    part = run.parts["valid"]
+    part = run.splits["valid"]
     blind = part.scores.clone()
     blind[:, 2] = torch.randn(300, generator=torch.Generator().manual_seed(3))
-    run.parts["valid"] = Part(part.labels, blind)
-    found = diagnosis_of(run)
+    run.splits["valid"] = Split(part.labels, blind)
+    found = findings_of(run)
     flagged = {f["cause"]: f["labels"] for f in found["findings"]}
     assert 2 in flagged["not-carried"]
     assert found["rows"] == [300, 300]
-    monkeypatch.setattr("labelset.report._diagnosis.CELLS", 400)
-    assert diagnosis_of(run)["rows"] == [100, 300]
+    monkeypatch.setattr("labelset.runs.judging.DIAGNOSED", 400)
+    assert findings_of(run)["rows"] == [100, 300]
 
 
 def test_packing_and_plain_json():

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from labelset.artefact import Part, Run
+from labelset.model import SavedModel, Split
 from labelset.report import CandidateInput, ReportInput, write_report
-from labelset.report._diagnosis import diagnosis_of
-from labelset.report._grid import GRID
-from labelset.report._payload import payload
-from labelset.report._rows import sampled
+from labelset.report.payload import GRID, payload
+from labelset.report.rows import sampled
+from labelset.runs import findings_of
 
 LABELS, ROWS = 5000, 600
+
+pytestmark = pytest.mark.slow
 
 
 def opened(packed):
@@ -30,13 +31,16 @@ def diagnosed_once():
     """Some candidates here share a run, whose diagnosis takes the most time of a report."""
     made = {}
 
-    def found(run):
+    def found(run, p):
         if id(run) not in made:
-            made[id(run)] = run, diagnosis_of(run)  # the run is kept, so that its id stays its own
+            made[id(run)] = (
+                run,
+                findings_of(run, p),
+            )  # the run is kept, so that its id stays its own
         return made[id(run)][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("labelset.report._candidate.diagnosis_of", found)
+        patch.setattr("labelset.runs.judging.findings_of", found)
         yield
 
 
@@ -58,7 +62,7 @@ def wide_run(seed):
     base = torch.linspace(-1.0, -7.0, LABELS)
     v = torch.randn(ROWS, LABELS, generator=g) * 1.5 + base
     y = torch.rand(v.shape, generator=torch.Generator().manual_seed(9)) < torch.sigmoid(base)
-    return Run(names=[f"label {i}" for i in range(LABELS)], parts={"test": Part(y, v)})
+    return SavedModel(names=[f"label {i}" for i in range(LABELS)], splits={"test": Split(y, v)})
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +96,7 @@ def test_five_thousand_labels_stay_usable(browser, wide):
     assert np.median(waited) < 300  # a frame is 16; what is left is for slow machines
     page.slide(100)
     page.pick_label("label 21")
-    part = runs[2].parts["test"]
+    part = runs[2].splits["test"]
     said = (torch.sigmoid(part.scores) >= GRID[100])[:, 21]
     assert page.readings()["tp"] == int((said & (part.labels.dense()[:, 21] == 1)).sum())
 
@@ -105,7 +109,7 @@ def test_rows_are_fewer_where_candidates_are_many_but_never_few():
 
 
 def test_texts_of_rows_worth_a_look_are_the_longest(make_run, monkeypatch):
-    monkeypatch.setattr("labelset.report._rows.CHARACTERS", 40_000)
+    monkeypatch.setattr("labelset.report.rows.CHARACTERS", 40_000)
     run = make_run(400, 6)
     texts = ["x" * 500] * 400
     given = ReportInput([CandidateInput("a", "bce", "linear", run)], texts=texts)

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from labelset.artefact import Part, Run
-from labelset.doctor._causes import of_head, of_labels, of_link, of_probabilities, of_thresholds
-from labelset.doctor._facts import Facts, facts
-from labelset.doctor._findings import Diagnosis, Finding
+from labelset.doctor.causes import (
+    Diagnosis,
+    Facts,
+    Finding,
+    facts,
+    of_head,
+    of_labels,
+    of_link,
+    of_probabilities,
+    of_thresholds,
+)
+from labelset.model import SavedModel, Split
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
 
 
-def diagnose(run: Run, on: str = "valid", seconds: float = 20.0) -> Diagnosis:
+def diagnose(
+    run: SavedModel, on: str = "valid", seconds: float = 20.0, probabilities: Tensor | None = None
+) -> Diagnosis:
     """Look at the held-out rows of a run and say what keeps labels from being predicted.
 
-    `seconds` bounds the proofs about label sets that the head cannot say.
+    `seconds` bounds the proofs about label sets that the head cannot represent; `probabilities`
+    are those of the rows, where they are known already.
     """
     part = run.scored(on)
     if not int(part.labels.counts().sum()):
         nothing = "No label is on in the held-out rows: nothing can be judged by them."
         remedy = "Hold out rows in which labels are on, or diagnose another part with --on."
         return Diagnosis(nothing, [Finding("too-few", nothing, f"{len(part)} rows", remedy)])
-    p = run.current_probabilities(part.scores)
+    p = probabilities
+    if p is None:
+        p = run.predictor.or_sigmoid().probabilities(part.scores)
     seen = facts(run, part, p)
     findings = [*of_labels(run, seen), *of_link(run, part, p)]
     if not any(finding.cause == "wrong-link" for finding in findings):
@@ -32,10 +45,10 @@ def diagnose(run: Run, on: str = "valid", seconds: float = 20.0) -> Diagnosis:
     return Diagnosis(_summary(run, part, p, seen), findings)
 
 
-def _summary(run: Run, part: Part, p: Tensor, seen: Facts) -> str:
+def _summary(run: SavedModel, part: Split, p: Tensor, seen: Facts) -> str:
     there = int((seen.on > 0).sum())
     silent = int(seen.silent.sum())
-    counts, truth = run.decide(p).counts(), part.labels.counts()
+    counts, truth = run.predictor.decide(p).counts(), part.labels.counts()
     empty = int(((counts == 0) & (truth > 0)).sum())
     return (
         f"Of {there} labels that are on in the held-out rows, {there - silent} are found at least "

@@ -91,7 +91,7 @@ function expectation(rows) {
   return h("p", { class: "statement" },
     `Expected precision ${percent(mean / rows.length)}: ${fixed(mean, 1)} of the first ${rows.length} rows right, `,
     `${low} to ${high} with probability 0.95. `,
-    h("span", { class: "muted" }, `In truth ${right} are`, unknown ? `, ${unknown} unknown` : "", "."));
+    h("span", { class: "muted" }, `Actually correct: ${right}`, unknown ? `, ${unknown} unknown` : "", "."));
 }
 
 function answerRows(rows) {
@@ -100,6 +100,6 @@ function answerRows(rows) {
   return sortedTable({ caption: "Ranked rows", rows, page: 100, columns: [
     { title: "Row", kind: "text", cell: (row) => rowCard(place(row)) },
     { title: "Probability", cell: (row) => precise(row.score) },
-    { title: "In truth", kind: "text", cell: (row) => h("span", { class: `chip ${words[row.right][0]}` }, words[row.right][1]) },
+    { title: "Actual", kind: "text", cell: (row) => h("span", { class: `chip ${words[row.right][0]}` }, words[row.right][1]) },
   ] }).element;
 }

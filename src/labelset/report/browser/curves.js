@@ -33,7 +33,7 @@ function reliabilityFigure(c) {
     keys.push([kind, `${words[name]}, calibration error ${fixed(averageGap(bins))}`]);
   }
   const drawn = plot({ about: `How often labels are on against the predicted probability. ${keys.map((key) => key[1]).join("; ")}`,
-    xLabel: "predicted probability", yLabel: "how often on", layers });
+    xLabel: "predicted probability", yLabel: "observed frequency", layers });
   return figure("Reliability", drawn, null, keys);
 }
 

@@ -21,14 +21,14 @@ function doctorCard(doctor) {
   const [seen, all] = doctor.rows, part = doctor.on === "valid" ? "validation" : "test";
   const rows = `${seen < all ? `${whole(seen)} of ` : ""}${whole(all)} ${part} rows`;
   return [card(`What the doctor says (${rows})`, h("p", null, doctor.summary),
-    findings.length ? h("ul", { class: "findings" }, findings) : h("p", null, "Nothing is wrong that shows here."))];
+    findings.length ? h("ul", { class: "findings" }, findings) : h("p", null, "These checks found no problem."))];
 }
 
 function judgedChips({ on: listed, extra, more }) {
   const chip = ([label, p, said], kind, words) => h("span", { class: `chip ${kind}`, title: `${words}, probability ${precise(p)}` },
     hidden(`${words}: `), named(data.names[label]), h("small", null, ` ${fixed(p, 2)}`));
   const chips = [...listed.map((each) => (each[2] ? chip(each, "hit", "found") : chip(each, "missed", "missed"))),
-    ...extra.map((each) => chip(each, "extra", "predicted, but off"))];
+    ...extra.map((each) => chip(each, "extra", "false positive"))];
   if (more) chips.push(h("span", { class: "chip quiet" }, `${whole(more)} more`));
   return h("span", { class: "chips" }, chips.length ? chips : h("i", null, "no label"));
 }
@@ -41,7 +41,7 @@ function worstCard(rows) {
       { title: "Surprise", about: "Log loss summed over labels", key: (row) => row.loss, cell: (row) => fixed(row.loss, 1) },
     ] });
   const key = (kind, words) => [h("span", { class: `chip ${kind}` }, words), " "];
-  return card("Most wrong", h("p", { class: "note" }, key("hit", "found"), key("missed", "missed"), key("extra", "predicted, but off"),
+  return card("Most wrong", h("p", { class: "note" }, key("hit", "found"), key("missed", "missed"), key("extra", "false positive"),
     "with probabilities; surprise is the log loss of the row."), table.element);
 }
 

@@ -1,4 +1,4 @@
-// What the head can say: proven verdicts on the label sets of the test rows.
+// What the head can produce: proven verdicts on the label sets of the test rows.
 
 function labelList(labels, kind, most = 12, total = labels.length) {
   const shown = labels.slice(0, most).map((label) => h("span", { class: `chip ${kind || ""}` }, named(data.names[label])));
@@ -7,7 +7,7 @@ function labelList(labels, kind, most = 12, total = labels.length) {
 }
 
 function proofCards(proof) {
-  const title = "What the head can say";
+  const title = "Label combinations the output layer can produce";
   if (!proof) return [card(title, h("p", null, "This candidate was saved without its head, so nothing can be proven about it."))];
   const { argmaxable, unargmaxable, undecided, left } = proof.counts;
   const shares = [["sayable", argmaxable, "can be said"], ["never", unargmaxable, "cannot be said"], ["open", undecided, "undecided"],
@@ -19,12 +19,12 @@ function proofCards(proof) {
 
 function proofSentence({ counts, distinct, features }) {
   const head = `A head of ${whole(features)} features`;
-  const rest = counts.left ? ` ${whole(counts.left)} rows with rarer label sets were not looked at, for lack of time.` : "";
+  const rest = counts.left ? ` ${whole(counts.left)} rows with rarer label sets were not examined, for lack of time.` : "";
   const rows = `${whole(counts.unargmaxable)} of ${whole(data.count)} test rows`;
-  if (counts.unargmaxable) return `${head} cannot say the label sets of ${rows}, whatever its input. Each is proven.${rest}`;
+  if (counts.unargmaxable) return `${head} cannot produce the label sets of ${rows}, whatever its input. Each is proven.${rest}`;
   const open = `${whole(counts.undecided)} rows are undecided.${rest}`;
   if (counts.undecided || counts.left) return `${head}: no test label set is proven impossible; ${open}`;
-  return `${head} can say the label set of every test row (${whole(distinct)} different ones). Each is proven.`;
+  return `${head} can produce the label set of every test row (${whole(distinct)} different ones). Each is proven.`;
 }
 
 function shareBar(shares) {
@@ -65,7 +65,7 @@ function radiiFigure({ radii }) {
 
 function weakestTable({ weakest }) {
   if (!weakest.length) return null;
-  return h("div", null, h("h4", null, "Said least robustly"), sortedTable({ caption: "Label sets said least robustly", rows: weakest, columns: [
+  return h("div", null, h("h4", null, "Least robust label sets"), sortedTable({ caption: "Least robust label sets", rows: weakest, columns: [
     { title: "Label set", kind: "text", cell: (row) => labelList(row.labels, null, 6, row.size) },
     { title: "Rows", cell: (row) => whole(row.rows) },
     { title: "Radius", cell: (row) => row.radius.toPrecision(2) },

@@ -4,7 +4,7 @@ const MOST_TOGETHER = 20;
 
 function setsSection() {
   const made = section("sets", "Label sets",
-    "Which combinations of labels the head can say at all, how many labels rows get, and which come together.");
+    "Which combinations of labels the output layer can produce, how many labels rows get, and which come together.");
   const proof = h("div"), counts = h("div"), pairs = h("div");
   made.append(proof, h("div", { class: "two" }, counts, pairs));
   on("candidate", (c) => proof.replaceChildren(...proofCards(c.raw.proof)));

@@ -28,7 +28,7 @@ function together({ labels, on: lines }) {
     `: ${whole(counts[0][i * n + j])} rows, predicted for ${whole(counts[1][i * n + j])}`));
   const which = choice("Labels", [[0, "True"], [1, "Predicted"]], shownPairs, show);
   return h("figure", null, h("figcaption", { class: "cardhead" }, "Co-occurrence", which), box, h("p", { class: "note" },
-    `Of the rows with the label of a line, the share that also has the label of a column; the ${n} most frequent labels.`,
+    `Share of rows with the row's label that also carry the column's label; the ${n} most frequent labels.`,
     says.length ? " Furthest off:" : null), says.length ? h("ul", { class: "note" }, says) : null);
 }
 

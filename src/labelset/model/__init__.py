@@ -1,0 +1,22 @@
+"""What a user walks away with: rows to scores, scores to label sets, and the folder of both."""
+
+from typing import TYPE_CHECKING
+
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from labelset.model.folder import SavedModel, Split, read_scores, score_batches
+    from labelset.model.predictor import Predictor
+    from labelset.model.scorer import Scorer
+else:
+    __getattr__, __dir__ = door(__name__)
+
+
+__all__ = [
+    "Predictor",
+    "SavedModel",
+    "Scorer",
+    "Split",
+    "read_scores",
+    "score_batches",
+]

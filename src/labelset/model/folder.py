@@ -1,0 +1,342 @@
+"""SavedModel: all that later steps need of a trained model, and its folder on disk."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+import labelset
+from labelset import calibrate, decide, encode, heads, inputs
+from labelset.calibrate import ProbMap
+from labelset.data import Dataset
+from labelset.data.formats.npz import array_in, opened
+from labelset.data.store import Array, Filed
+from labelset.decide import Rule
+from labelset.encode import Encoder
+from labelset.files import Write, file_sum, summed, write_all, write_bytes
+from labelset.heads import Head
+from labelset.labels import Labels
+from labelset.losses import Loss, describe_loss, read_loss
+from labelset.model.predictor import Predictor
+from labelset.model.scorer import Scorer
+
+FORMAT = 1
+MODEL, HEAD, ENCODER = "model.json", "head.safetensors", "encoder.safetensors"
+COMPARED = "compare.json"
+SPLITS = ("train", "valid", "test")
+DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, OSError, MemoryError)
+"""What reading a file that somebody has meddled with may raise."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """The rows of one split: their labels, and their scores where there are any."""
+
+    labels: Labels
+    scores: Tensor | None = None
+    ids: Sequence[str] | None = None
+    """What to call the rows; their numbers where it is None."""
+
+    def __post_init__(self) -> None:
+        labels = Labels.from_dense(self.labels)
+        object.__setattr__(self, "labels", labels)
+        if self.scores is not None:
+            scores, _ = inputs.paired_scores(self.scores, labels)
+            object.__setattr__(self, "scores", scores)
+        if self.ids is not None and len(self.ids) != len(labels):
+            raise ValueError(f"got {len(self.ids)} ids for {len(labels)} rows")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def id(self, row: int) -> str:
+        """What to call a row."""
+        return str(row) if self.ids is None else self.ids[row]
+
+
+@dataclass
+class SavedModel:
+    """Scores of a trained model with all that turns them into decisions.
+
+    A folder holds `model.json`, a `.npz` file per split, and the head where there is one. The
+    encoder never runs again: every later step reads the scores.
+
+    >>> import tempfile, torch
+    >>> part = Split([[1, 0], [0, 1]], [[2.0, -1.0], [0.5, 3.0]])
+    >>> run = SavedModel(names=["fork", "knife"], loss="spa", splits={"valid": part})
+    >>> run.predictor.sets(part.scores).dense()
+    tensor([[1., 0.],
+            [0., 1.]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run.save(folder)
+    ...     SavedModel.open(folder).names
+    ['fork', 'knife']
+    """
+
+    names: list[str]
+    splits: dict[str, Split] = field(default_factory=dict)
+    loss: Any = None
+    """The loss that the scores were trained with, or its name; None where that is not known."""
+    calibrator: ProbMap | None = None
+    rule: Rule | None = None
+    head: Head | None = None
+    encoder: Encoder | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    """Anything else worth knowing, as JSON."""
+    folder: Path | None = field(default=None, repr=False)
+    """Where it was opened from or saved to."""
+
+    def __post_init__(self) -> None:
+        self.names = _names(self.names)
+        self.loss: Loss | None = read_loss(self.loss)
+        self.splits = {
+            name: part if isinstance(part, Split) else Split(*part)
+            for name, part in self.splits.items()
+        }
+        for name, part in self.splits.items():
+            if name not in SPLITS:
+                raise ValueError(f"splits are called {', '.join(SPLITS)}, got {name!r}")
+            if part.labels.n != len(self.names):
+                raise ValueError(f"{name} has {part.labels.n} labels, names {len(self.names)}")
+        if self.head is not None:
+            weight = self.head.matrix()[0]
+            if len(weight) != len(self.names):
+                raise ValueError(f"the head has {len(weight)} labels, names {len(self.names)}")
+            if not bool(weight.isfinite().all()):
+                raise ValueError("the head has weights that are NaN or infinite")
+
+    # ---- from rows to decisions -----------------------------------------------------------------
+
+    def scorer(self) -> Scorer:
+        """Rows to scores, by the encoder and the head as they are now."""
+        if self.encoder is None or self.head is None:
+            raise ValueError(
+                "this run has no encoder and head, only scores; give scores of the new rows"
+            )
+        return Scorer(self.head, self.encoder)
+
+    def score(self, dataset: Dataset) -> Tensor:
+        """(rows, labels) scores of new rows; for many data sets make one `scorer`."""
+        return self.scorer()(dataset)
+
+    @property
+    def predictor(self) -> Predictor:
+        """Scores to probabilities and label sets.
+
+        By the fitted calibrator, else the loss's own link, else, no loss being known, the sigmoid;
+        by the fitted rule, else at 0.5.
+        """
+        remedy = "; on the command line: labelset calibrate RUN"
+        return Predictor.of(self.loss, self.calibrator, self.rule, self.names, remedy)
+
+    # ---- its rows -------------------------------------------------------------------------------
+
+    def scored(self, name: str) -> Split:
+        """A part that has scores; an error says which there are."""
+        part = self.splits.get(name)
+        if part is None or part.scores is None:
+            there = [key for key, part in self.splits.items() if part.scores is not None]
+            raise ValueError(
+                f"no scores of the {name} part; there are {', '.join(there) or 'none'}"
+            )
+        return part
+
+    def held_out(self, name: str = "valid") -> Split:
+        """The split to fit calibrators and rules on, which is never the test part."""
+        if name == "test":
+            raise ValueError(
+                "calibrators and rules must not be fitted on the test part, which then would no "
+                "longer tell how good they are; use valid"
+            )
+        return self.scored(name)
+
+    # ---- on disk --------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the folder, all of it or nothing; `model.json` holds checksums of the others."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        sums: dict[str, str] = {}
+        files = {folder / name: summed(name, w, sums) for name, w in self._writers().items()}
+        write_all(files | {folder / MODEL: lambda file: file.write(self._model(sums))})
+        self.folder = folder
+
+    def _writers(self) -> dict[str, Write]:
+        """The files besides `model.json`, and what fills them."""
+        files: dict[str, Write] = {}
+        for name, part in self.splits.items():
+            content = (part.labels, part.scores, part.ids)
+            files[f"{name}.npz"] = lambda file, c=content: _write_split(file, *c)  # type: ignore[misc]
+        if (head := self.head) is not None:
+            files[HEAD] = lambda file: heads.save(head, file)
+        if (encoder := self.encoder) is not None and self._keeps_encoder():
+            state = {name: t.contiguous().cpu() for name, t in encoder.state().items()}
+            files[ENCODER] = lambda file: file.write(save_tensors(state))
+        return files
+
+    def _keeps_encoder(self) -> bool:
+        """A module of one's own is in no file: it must be given again."""
+        return self.encoder is not None and self.encoder.name in encode.names()
+
+    def save_model(self, path: str | Path | None = None) -> None:
+        """Write only `model.json`: names, loss, calibrator, rule; by default where it was."""
+        self.folder = self.folder if path is None else Path(path)
+        if self.folder is None:
+            raise ValueError("this run was never saved: say where to")
+        beside = [path for path in map(self.folder.joinpath, self._writers()) if path.is_file()]
+        sums = {path.name: file_sum(path) for path in beside}
+        write_bytes(self.folder / MODEL, self._model(sums))
+
+    def _model(self, sums: dict[str, str]) -> bytes:
+        about = {
+            "format": FORMAT,
+            "versions": {"labelset": labelset.__version__, "torch": torch.__version__},
+            "names": self.names,
+            "loss": describe_loss(self.loss),
+            "calibrator": None if self.calibrator is None else self.calibrator.as_json(),
+            "rule": None if self.rule is None else self.rule.as_json(),
+            "parts": {name: part.scores is not None for name, part in self.splits.items()},
+            "head": self.head is not None,
+            "encoder": self.encoder.as_json() if self._keeps_encoder() else None,  # type: ignore[union-attr]
+            "about": self.about,
+            "files": sums,
+        }
+        return json.dumps(about, indent=1, ensure_ascii=False).encode()
+
+    @classmethod
+    def open(cls, path: str | Path) -> SavedModel:
+        """The run in a folder."""
+        folder = Path(path)
+        if (folder / COMPARED).is_file():
+            folder = folder / "best"  # of a comparison, the run that it recommends
+        if not folder.exists():
+            raise ValueError(f"{path}: not a run: there is no such folder")
+        if not (folder / MODEL).is_file():
+            raise ValueError(f"{path}: not a run: there is no {MODEL} in it")
+        try:
+            saved = json.loads((folder / MODEL).read_text(encoding="utf-8"))
+            if saved["format"] != FORMAT:
+                raise ValueError(f"has format {saved['format']}, this labelset reads {FORMAT}")
+            if not isinstance(saved["names"], list):
+                raise ValueError("names must be a list")
+            for name, wanted in saved.get("files", {}).items():
+                if file_sum(folder / Path(name).name) != wanted:
+                    raise ValueError(f"{name} is not as it was saved")
+            return cls(
+                names=saved["names"],
+                splits={name: _read_split(folder / f"{name}.npz") for name in saved["parts"]},
+                loss=saved["loss"],
+                calibrator=_optional(calibrate.from_json, saved["calibrator"]),
+                rule=_optional(decide.from_json, saved["rule"]),
+                head=heads.load(folder / HEAD) if saved["head"] else None,
+                encoder=_encoder(folder, saved["encoder"]),
+                about=saved["about"],
+                folder=folder,
+            )
+        except DAMAGE as error:
+            what = f"{type(error).__name__}: " if isinstance(error, LookupError) else ""
+            raise ValueError(f"{path}: damaged run: {what}{error}") from None
+
+
+def _optional(read: Callable[[Any], Any], saved: Any) -> Any:
+    return None if saved is None else read(saved)
+
+
+def _encoder(folder: Path, described: Any) -> Encoder | None:
+    if described is None:
+        return None
+    state = load_tensors((folder / ENCODER).read_bytes())
+    return encode.from_json(described, state)
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    listed = [str(name) for name in names]
+    twice = [name for name, count in Counter(listed).items() if count > 1]
+    if twice:
+        raise ValueError(f"label names must differ, got {twice[0]!r} more than once")
+    return listed
+
+
+# ---- files ------------------------------------------------------------------------------------
+
+
+def _write_split(
+    file: IO[bytes], labels: Labels, scores: Tensor | None, ids: Sequence[str] | None
+) -> None:
+    """One `.npz` file, which `labelset.data.read_labels` reads too: labels as compressed rows."""
+    labels = labels.to("cpu")
+    held = {"Y_indptr": labels.indptr, "Y_indices": labels.indices}
+    arrays = {name: t.numpy() for name, t in held.items()}
+    arrays["Y_shape"] = np.array(labels.shape)
+    if labels.values is not None:
+        arrays["Y_values"] = labels.values.numpy()
+    if scores is not None:
+        arrays["scores"] = scores.cpu().numpy()
+    if ids is not None:
+        arrays["ids"] = np.array(ids, dtype=np.str_)
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def _read_split(path: Path) -> Split:
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            held = {name: file[name] for name in file.files}
+    except (OSError, EOFError, zipfile.BadZipFile, ValueError) as error:
+        raise ValueError(f"{path}: damaged or missing ({error})") from None
+    labels = Labels.from_csr(
+        held["Y_indptr"], held["Y_indices"], int(held["Y_shape"][1]), held.get("Y_values")
+    )
+    scores = torch.from_numpy(held["scores"]) if "scores" in held else None
+    return Split(labels, scores, held["ids"].tolist() if "ids" in held else None)
+
+
+def read_scores(path: str | Path) -> Tensor:
+    """(rows, labels) scores: an .npy file, or `scores` (or the only array) of an .npz file."""
+    parts = list(score_batches(path, memory=1 << 62))
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def score_batches(path: str | Path, memory: int = 64 << 20) -> Iterator[Tensor]:
+    """The same, in one go or, past `memory` bytes, some rows at a time."""
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    with _reading(path):
+        array = _array(path, memory)
+        if not isinstance(array, Filed):
+            yield inputs.scores(array)
+            return
+        for _, block in array.blocks():
+            yield inputs.scores(block)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, zipfile.BadZipFile, ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path}: cannot read scores: {error}") from None
+
+
+def _array(path: Path, memory: int) -> Array | Filed:
+    if not zipfile.is_zipfile(path):
+        return array_in(path, memory)
+    with zipfile.ZipFile(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+    name = "scores" if "scores" in names else names[0] if len(names) == 1 else None
+    if name is None:
+        raise ValueError(f"holds {', '.join(names)}; name the scores `scores`")
+    held: Array | Filed = opened(path, (name,), memory, (name,))[name]
+    return held

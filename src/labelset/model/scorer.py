@@ -1,0 +1,62 @@
+"""Scorer: rows to scores, by one way wherever scores are made."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelset.data import Dataset, SparseRows, StoredSparse
+from labelset.encode import Encoder
+from labelset.heads import Head, store_by_feature
+
+ENTRIES = 1 << 21
+"""Features, or scores, in float64 that are in memory together: 16 MB."""
+MOST, LEAST = 4096, 16
+"""Rows of a block."""
+
+
+class Scorer:
+    """scores = head(encoder(rows)), (rows, labels) float32 on the CPU.
+
+    The head adds up in float64 and only its scores are rounded, so that a row has the same score,
+    byte for byte, alone and among others, dense and sparse, by one thread and by several. It is
+    not a proof: two orders of adding up may round differently where a sum lies within 1e-15 of
+    the middle between two float32 numbers, once in about 1e8 scores. Of an encoder that is a
+    network, features are as deterministic as torch makes it.
+
+    >>> from labelset.heads import build
+    >>> Scorer(build("linear", features=3, labels=2)).of_features(torch.zeros(5, 3)).shape
+    torch.Size([5, 2])
+    """
+
+    def __init__(self, head: Head, encoder: Encoder | None = None) -> None:
+        self.encoder = encoder
+        # not lazily: the head may be trained on afterwards
+        self.head = copy.deepcopy(head).cpu().double().eval().requires_grad_(False)
+        self.labels = len(self.head.matrix()[0])
+        self._by_feature = False
+
+    def __call__(self, dataset: Dataset) -> Tensor:
+        """The scores of a data set."""
+        if self.encoder is None:
+            raise ValueError("without an encoder only features can be scored: use of_features")
+        return self.of_features(self.encoder(dataset))
+
+    @torch.no_grad()
+    def of_features(self, features: Any) -> Tensor:
+        """The scores of what the encoder gives: a tensor, sparse rows, or rows on disk."""
+        sparse = isinstance(features, SparseRows | StoredSparse)
+        if sparse and not self._by_feature:
+            store_by_feature(self.head, features.shape[1])
+            self._by_feature = True
+        width = 1 if sparse else math.prod(features.shape[1:])
+        size = max(LEAST, min(MOST, ENTRIES // max(self.labels, width)))
+        out = torch.empty(len(features), self.labels)
+        for start in range(0, len(features), size):
+            rows = features[start : start + size]
+            out[start : start + size] = self.head(rows if sparse else rows.cpu().double())
+        return out

@@ -1,0 +1,299 @@
+"""The data of a report, as JSON that its page carries."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labelset import metrics
+from labelset.calibrate import catalog as calibrators
+from labelset.decide import Thresholds
+from labelset.model import SavedModel, Split
+from labelset.report.content import CandidateInput, ReportInput, SummaryRow
+from labelset.report.packing import packed, plain
+from labelset.report.rows import rows_of, sampled, truth_of
+from labelset.runs import judgement_of, rounded
+
+FINE = 600_000  # probabilities up to which they are carried to two bytes instead of one
+
+
+def payload(given: ReportInput, seconds: float = 10.0) -> dict[str, Any]:
+    """Everything that the page shows; `seconds` bounds the proofs about each candidate's head."""
+    truth = truth_of(given.part.labels)
+    rows, n = truth.shape
+    sample = sampled(rows, n, len(given.candidates))
+    fine = len(sample) * n * len(given.candidates) <= FINE
+    made = [candidate_of(each, truth, sample, fine, seconds) for each in given.candidates]
+    worth = [
+        *(entry["row"] for each in made for entry in each["worst"]),
+        *(entry[0] for each in made for entry in each["missing"]),
+    ]
+    return {
+        "title": given.title,
+        "recommendation": given.recommendation,
+        "optimise": given.optimise,
+        "baseline": given.baseline,
+        "best": given.best,
+        "names": given.names,
+        "count": rows,
+        "grid": GRID.tolist(),
+        "on": packed((truth == 1).sum(0).numpy().astype(np.uint32)),
+        "known": packed((truth < 2).sum(0).numpy().astype(np.uint32)),
+        "truth": packed(truth[sample].T),
+        "rows": rows_of(given, sample, worth),
+        "metrics": _metrics(given),
+        "candidates": made,
+        "notes": [*given.notes, *_notes(sample, truth, fine)],
+        "settings": plain(given.settings),
+        "files": {str(name): str(path) for name, path in given.files.items()},
+    }
+
+
+def _metrics(given: ReportInput) -> dict[str, Any]:
+    """Which way each metric of the tables is better, and what it is in a line."""
+    used = dict.fromkeys(row.metric for each in given.candidates for row in each.summary)
+    return {name: _metric(name) for name in used}
+
+
+def _metric(name: str) -> dict[str, Any]:
+    try:
+        metric = metrics.build(name)
+    except (ValueError, TypeError):  # a figure of the comparison's own, such as seconds
+        return {"higher": True, "about": ""}
+    about = (inspect.getdoc(type(metric)) or "").partition("\n")[0]
+    return {"higher": metric.higher_is_better, "about": about}
+
+
+def _notes(sample: Tensor, truth: Tensor, fine: bool) -> list[str]:
+    notes = []
+    rows = len(truth)
+    if len(sample) < rows:
+        notes.append(
+            f"To keep this file small it carries the probabilities of {len(sample):,} of the "
+            f"{rows:,} test rows, drawn at random. Queries, co-occurrence and the chart of labels "
+            "per row are of these rows; every other figure is of all of them."
+        )
+    if not fine:
+        notes.append(
+            "Probabilities are kept in 255 steps. Thresholds decide exactly as in Python; query "
+            "scores are right to about 0.003 per label."
+        )
+    unknown = int((truth == 2).sum())
+    if unknown:
+        notes.append(
+            f"{unknown:,} of {truth.numel():,} test labels are unknown and left out everywhere."
+        )
+    return notes
+
+
+JUDGED = ("precision", "recall", "f1-micro", "f1-macro", "f1-samples", "subset-accuracy", "hamming")
+
+
+def candidate_of(
+    given: CandidateInput, truth: Tensor, sample: Tensor, fine: bool, seconds: float
+) -> dict[str, Any]:
+    """One candidate as JSON: numbers of all test rows, probabilities of the sampled ones."""
+    run, part = given.run, given.run.scored("test")
+    judged = judgement_of(run, seconds)
+    p = judged.probabilities
+    own, exact = own_thresholds(run)
+    code = codes(p, own)
+    decided = run.predictor.decide(p)
+    mask = decided.to("cpu").dense(torch.bool)
+    return {
+        "key": given.key,
+        "loss": given.loss,
+        "head": given.head,
+        "folder": given.folder,
+        "summary": [_summary(row) for row in given.summary],
+        "map": None if run.calibrator is None else calibrators.name_of(type(run.calibrator)),
+        "rule": "fixed" if run.rule is None else run.rule.name,
+        "exact": exact,
+        "thresholds": packed(own),
+        "intervals": _packed_or_none(judged.intervals),
+        "codes": packed(code[sample].T),
+        "fine": packed(positions(p[sample], own, code[sample]).T) if fine else None,
+        "histograms": packed(histograms(code, truth)),
+        "reliability": {name: _bins(curve) for name, curve in reliabilities(run, part, p).items()},
+        "ap": packed(_average_precision(part)),
+        "ace": packed(_label_error(p, part)),
+        "decided": _judged(decided, part),
+        "worst": worst_rows(p, mask, truth),
+        "missing": likely_missing(p, truth),
+        "doctor": judged.findings,
+        "proof": judged.proof,
+        "about": plain({key: value for key, value in run.about.items() if key != "history"}),
+        "history": plain(run.about.get("history") or []),
+    }
+
+
+def own_thresholds(run: SavedModel) -> tuple[Tensor, bool]:
+    """(labels,) float64, and whether the rule is made of nothing but them; else they are 0.5."""
+    n = len(run.names)
+    if not isinstance(run.rule, Thresholds):
+        return torch.full((n,), 0.5, dtype=torch.float64), run.rule is None
+    return run.rule.thresholds.double().cpu().expand(n).clone(), True
+
+
+def reliabilities(
+    run: SavedModel, part: Split, p: Tensor, per_label: bool = True
+) -> dict[str, Any]:
+    """`after`, the probabilities as they are, and `before` any map was fitted, bins of each."""
+    curves = {"after": metrics.reliability(p, part.labels, per_label=per_label)}
+    if run.calibrator is not None and run.calibrator.needs_fit:
+        assert part.scores is not None
+        v = torch.where(part.scores.isnan(), 0.0, part.scores).double()
+        curves["before"] = metrics.reliability(
+            run.calibrator.before(v).cpu(), part.labels, per_label=per_label
+        )
+    return curves
+
+
+def _bins(curve: metrics.Reliability) -> dict[str, Any]:
+    """(labels, bins) entries, mean probabilities in 65,535ths, and how many were on."""
+    mean = (curve.confidence.nan_to_num(0.0) * 65_535).round()
+    on = (curve.frequency.nan_to_num(0.0) * curve.count).round()
+    return {
+        "count": packed(curve.count.numpy().astype(np.uint32)),
+        "on": packed(on.numpy().astype(np.uint32)),
+        "mean": packed(mean.numpy().astype(np.uint16)),
+    }
+
+
+def _summary(row: SummaryRow) -> dict[str, Any]:
+    given = {"metric": row.metric, "stage": row.stage, "verdict": row.verdict}
+    figures = ("mean", "sd", "delta", "low", "high")
+    return given | {name: plain(getattr(row, name)) for name in figures}
+
+
+def _packed_or_none(ends: Tensor | None) -> dict[str, str] | None:
+    return None if ends is None else packed(ends.numpy().astype(np.float32))
+
+
+def _average_precision(part: Split) -> Any:
+    try:
+        each = metrics.build("map@class").report(part.scores, part.labels).each
+    except ValueError:  # no label is on in any row
+        each = None
+    nothing = np.full(part.labels.n, np.nan, dtype=np.float32)
+    return nothing if each is None else each.cpu().numpy().astype(np.float32)
+
+
+def _label_error(p: Tensor, part: Split) -> Any:
+    gaps = metrics.reliability(p, part.labels, per_label=True).gaps()
+    return gaps.nanmean(-1).cpu().numpy().astype(np.float32)
+
+
+def _judged(decided: Any, part: Split) -> dict[str, float | None]:
+    values = [metrics.build(name)(decided, part.labels) for name in JUDGED]
+    return dict(zip(JUDGED, rounded(values, 8), strict=True))
+
+
+MOST = 60  # rows, and entries, of each kind
+LISTED = 12  # labels of one row, of each kind
+TINY = 1e-12  # a probability of 0 would make every other row look right
+
+
+def worst_rows(p: Tensor, decided: Tensor, truth: Tensor, most: int = MOST) -> list[dict[str, Any]]:
+    """The rows with the largest log loss, summed over known labels.
+
+    p, decided, truth: (rows, labels) probabilities, decisions, and 0 off, 1 on, 2 unknown. Each row
+    has `on`, its labels with their probabilities, and `extra`, those predicted though off, the most
+    surprising first; `more` says how many of both are not listed.
+    """
+    loss = _log_loss(p, truth)
+    order = loss.argsort(descending=True, stable=True)[:most].tolist()
+    return [_row(row, float(loss[row]), p[row], decided[row], truth[row]) for row in order]
+
+
+def _row(row: int, loss: float, p: Tensor, decided: Tensor, truth: Tensor) -> dict[str, Any]:
+    on, extra = truth == 1, (truth == 0) & decided
+    listed = {"on": _listed(on, 1 - p, p, decided), "extra": _listed(extra, p, p, decided)}
+    more = int(on.sum() + extra.sum()) - sum(map(len, listed.values()))
+    return {"row": row, "loss": rounded([loss])[0], "more": more, **listed}
+
+
+def likely_missing(p: Tensor, truth: Tensor, most: int = MOST) -> list[list[Any]]:
+    """[row, label, probability] of the most confident labels that are off, best first."""
+    off = p.masked_fill(truth != 0, -1.0)
+    best = off.flatten().topk(min(most, off.numel()))
+    n = p.shape[1]
+    return [
+        [int(at) // n, int(at) % n, rounded([value])[0]]
+        for value, at in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        if value >= 0.5
+    ]
+
+
+def _log_loss(p: Tensor, truth: Tensor) -> Tensor:
+    """(rows,) float64: -log p where on, -log(1 - p) where off, added up."""
+    total = torch.zeros(len(p), dtype=torch.float64)
+    for first in range(0, len(p), 1024):
+        block, y = p[first : first + 1024].double(), truth[first : first + 1024]
+        right = torch.where(y == 1, block, 1 - block).clamp(TINY, 1.0)
+        total[first : first + 1024] = -right.log().masked_fill(y == 2, 0.0).sum(1)
+    return total
+
+
+def _listed(which: Tensor, surprise: Tensor, p: Tensor, decided: Tensor) -> list[list[Any]]:
+    """[label, probability, whether predicted], the most surprising first."""
+    labels = which.nonzero().flatten()
+    best = labels[surprise[labels].argsort(descending=True, stable=True)][:LISTED]
+    return [[j, rounded([float(p[j])], 3)[0], int(decided[j])] for j in best.tolist()]
+
+
+CODES = 256
+
+
+def _grid() -> Tensor:
+    """254 thresholds: half per cents, and finer towards both ends."""
+    ends = [1e-6, 1e-5, *(i / 10_000 for i in range(1, 10)), *(i / 2_000 for i in range(2, 20))]
+    inner = [i / 200 for i in range(2, 199)]
+    tops = [1 - 1e-5, *(1 - e for e in ends[2:])]
+    return torch.tensor(sorted([*ends, *inner, *tops]), dtype=torch.float64)
+
+
+GRID = _grid()
+"""The thresholds that the report's sliders stop at, rising."""
+
+
+def codes(p: Tensor, own: Tensor) -> Tensor:
+    """(rows, labels) uint8: how many thresholds, of the grid and the label's own, p reaches.
+
+    p >= GRID[k] exactly where the code exceeds k, or k + 1 if own <= GRID[k]; and p >= own exactly
+    where it exceeds the number of grid points below own. Nothing is lost by rounding.
+
+    >>> codes(torch.tensor([[0.0, 0.3, 1.0]]), torch.tensor([0.5, 0.5, 0.5])).tolist()
+    [[0, 88, 255]]
+    """
+    out = torch.empty(p.shape, dtype=torch.uint8)
+    for first in range(0, len(p), 1024):  # float64 for some rows at a time
+        block = p[first : first + 1024].double()
+        reached = torch.bucketize(block, GRID, right=True) + (block >= own)
+        out[first : first + 1024] = reached.to(torch.uint8)
+    return out
+
+
+def positions(p: Tensor, own: Tensor, code: Tensor) -> Tensor:
+    """(rows, labels) uint8: where p lies between the two thresholds around it, in 256ths."""
+    each = torch.cat([GRID.expand(len(own), -1), own[:, None].clamp(max=1.0)], 1).sort(1).values
+    ends = torch.cat([torch.zeros(len(own), 1), each, torch.ones(len(own), 1)], 1)
+    at = code.T.long()
+    low, high = ends.gather(1, at), ends.gather(1, at + 1)
+    share = (p.T.double() - low) / (high - low).clamp(min=1e-300)
+    return (share * 256).clamp(0, 255).to(torch.uint8).T
+
+
+def histograms(code: Tensor, truth: Tensor) -> NDArray[np.uint32]:
+    """(labels, 2, 256): of the rows where the label is off, and on, how many have each code."""
+    n = truth.shape[1]
+    label = torch.arange(n).expand_as(truth)
+    known = truth < 2
+    cell = (label * 2 + truth) * CODES + code
+    counts = torch.bincount(cell[known], minlength=n * 2 * CODES)
+    return counts.reshape(n, 2, CODES).numpy().astype(np.uint32)

@@ -1,0 +1,70 @@
+"""Many models, one answer: `compare` candidates on one's own data, `tune` a loss."""
+
+from typing import TYPE_CHECKING
+
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from labelset.runs.comparison import (
+        Comparison,
+        Row,
+        Standing,
+        compare,
+        judged,
+        stage_of,
+        table_rows,
+    )
+    from labelset.runs.judging import (
+        Judge,
+        Judgement,
+        findings_of,
+        judge_again,
+        judgement_of,
+        proof_of,
+        rounded,
+        stored_probabilities,
+        threshold_intervals,
+    )
+    from labelset.runs.plan import Plan, Task, parse
+    from labelset.runs.pool import KILLED, default_jobs, is_done
+    from labelset.runs.resample import draws, resampled
+    from labelset.runs.tuning import Tuned, space, tune
+else:
+    __getattr__, __dir__ = door(__name__)
+
+
+__all__ = [
+    "DEFAULT_LOSSES",
+    "KILLED",
+    "PARALLEL",
+    "Comparison",
+    "Judge",
+    "Judgement",
+    "Plan",
+    "Row",
+    "Standing",
+    "Task",
+    "Tuned",
+    "compare",
+    "default_jobs",
+    "draws",
+    "findings_of",
+    "is_done",
+    "judge_again",
+    "judged",
+    "judgement_of",
+    "parse",
+    "proof_of",
+    "resampled",
+    "rounded",
+    "space",
+    "stage_of",
+    "stored_probabilities",
+    "table_rows",
+    "threshold_intervals",
+    "tune",
+]
+
+DEFAULT_LOSSES = (*("bce", "focal", "asl", "spa", "two-way", "sigmoid-f1", "hill", "splc"),)
+PARALLEL = ("models", "ddp", "fsdp")
+"""What ranks do: train models of their own, or all of them each model, in either of two ways."""

@@ -1,0 +1,382 @@
+"""compare: train every candidate alike, judge all on the same rows, and write down the answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labelset import check
+from labelset.data import Dataset, drop_train_labels, ensure_split
+from labelset.files import folder_lock, sweep, unlock_below, versions, write_bytes
+from labelset.metrics import build
+from labelset.model import SavedModel, Split
+from labelset.ranks import Ranks
+from labelset.runs import PARALLEL
+from labelset.runs.folder import PLAN, SHOWN, begin, failure
+from labelset.runs.judging import FIGURES, JUDGEMENT, PLAIN, TUNED, Judged, Judgement, Key
+from labelset.runs.plan import Plan
+from labelset.runs.pool import Progress, default_jobs, do_all
+from labelset.runs.resample import draws
+from labelset.train import Diverged
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of results.csv."""
+
+    loss: str
+    head: str
+    seed: int
+    split: str
+    stage: str
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A candidate by one metric at one stage."""
+
+    stage: str
+    metric: str
+    mean: float
+    sd: float
+    """Standard deviation over seeds; NaN with one seed."""
+    delta: float
+    """Difference to the baseline, paired over seeds and rows."""
+    low: float
+    """95% interval of that difference, rows and seeds drawn again."""
+    high: float
+    verdict: str
+    """`better` and `worse` only where the interval excludes 0; else `no difference`."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data, None for what is not finite."""
+        held = asdict(self).items()
+        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in held}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The answer: every figure, who stands how, and what to use."""
+
+    plan: Plan
+    rows: list[Row]
+    standings: dict[str, list[Standing]]
+    """Of each candidate, on the test rows."""
+    expressible: dict[str, float | None]
+    """Share of the test label sets that each candidate's head can represent; None: unproven."""
+    best: str
+    recommendation: str
+    out: Path
+    failed: dict[str, str] = field(default_factory=dict)
+    """Candidates of which a seed could not be trained, and why; they have no standings."""
+
+    @property
+    def source(self) -> str:
+        """Where the data came from."""
+        held: dict[str, Any] = json.loads((self.out / PLAN).read_text(encoding="utf-8"))
+        return str(held["source"])
+
+    def test_rows(self) -> dict[str, Any]:
+        """Texts or images of the test rows, where the data have them."""
+        path = self.out / SHOWN
+        if not path.is_file():
+            return {}
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            held = {name: file[name] for name in file.files}
+        if "texts" in held:
+            return {"texts": held["texts"].tolist()}
+        return {"images": torch.from_numpy(held["images"])}
+
+    def run(self, key: str, seed: int = 0) -> SavedModel:
+        """A trained model of a candidate; that of the first seed has calibrator and rule."""
+        task = next(t for t in self.plan.tasks() if (t.key, t.seed) == (key, seed))
+        return SavedModel.open(self.out / task.folder)
+
+
+def compare(
+    dataset: Dataset,
+    plan: Plan,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+    save_seconds: float | None = None,
+    parallel: str = "models",
+) -> Comparison:
+    """Train, judge, and write results.csv, summary.csv, compare.json and the best run to `out`.
+
+    Where `out` holds a comparison already it is refused, unless `resume`: then models that are
+    done are not trained again, and the plan and data must be the same. `save_seconds`: between two
+    checkpoints of a model, as in `train`.
+
+    Where a process group is running (torchrun), each of its ranks calls this with the same
+    arguments, and all of them see the folder `out`. `parallel="models"`: a rank trains models of
+    its own, whoever is free the next one, and files are as one process writes them; "ddp" and
+    "fsdp": all ranks train every model together, as in `train`.
+    """
+    check.one_of("parallel", parallel, PARALLEL)
+    folder, ranks = Path(out), Ranks.running()
+    dataset = prepared(dataset, plan)
+    with folder_lock(folder) if ranks.first else nullcontext():
+        ranks.once(lambda: begin(folder, plan, dataset, resume))
+        try:
+            jobs = jobs or default_jobs()
+            do_all(dataset, plan, folder, jobs, progress, save_seconds, parallel)
+            found = judged(plan, folder)
+            ranks.once(lambda: _write(found, dataset))
+        finally:
+            if ranks.first:
+                sweep(folder)  # what workers were writing when they were ended
+                unlock_below(folder)
+    return found
+
+
+def prepared(dataset: Dataset, plan: Plan) -> Dataset:
+    """With train, valid and test parts, and with the labels dropped that the plan drops."""
+    source = dataset.card.get("source", "the data set")
+    if not dataset.n:
+        raise ValueError(f"{source}: has no labels; say where they are, such as label_column=...")
+    dataset = ensure_split(dataset, seed=0)
+    for part in ("train", "valid", "test"):
+        if not len(dataset.part(part)):
+            few = "; there are too few rows to split" if len(dataset) < 10 else ""
+            raise ValueError(f"{source}: has no {part} rows{few}")
+    if not int(dataset.part("train").labels.counts().sum()):
+        raise ValueError(f"{source}: no label is on in the training rows; where are the labels?")
+    if plan.missing is not None:
+        dataset = drop_train_labels(dataset, plan.missing, seed=0)
+    return dataset
+
+
+def judged(plan: Plan, folder: Path) -> Comparison:
+    """From the trained models to the answer."""
+    rows: list[Row] = []
+    values, able, failed = {}, {}, dict[str, str]()
+    for loss in plan.losses:
+        for head in plan.heads:
+            tasks = [t for t in plan.tasks() if (t.loss, t.head) == (loss, head)]
+            reasons = {task: failure(folder / task.folder) for task in tasks}
+            each = {t: Judged.load(folder / t.folder / FIGURES) for t in tasks if not reasons[t]}
+            for task in tasks:
+                reason = reasons[task]
+                if reason is None:
+                    rows += rows_of(loss, head, task.seed, each[task])
+                else:
+                    rows.append(Row(loss, head, task.seed, "train", "failed", reason, math.nan))
+                    failed.setdefault(task.key, f"seed {task.seed}: {reason}")
+            if len(each) < len(tasks):
+                continue
+            values[tasks[0].key] = over_seeds([*each.values()])
+            able[tasks[0].key] = Judgement.load(folder / tasks[0].folder / JUDGEMENT).expressible
+    if plan.base in failed:
+        raise Diverged(_no_baseline(plan, failed))
+    valid, test = (
+        {
+            key: standings(own, values[plan.base], key == plan.base, split)
+            for key, own in values.items()
+        }
+        for split in ("valid", "test")
+    )
+    best = choose(valid, plan.base, plan.optimise)
+    sentence = recommend(best, plan.base, test, plan.optimise)
+    return Comparison(plan, rows, test, able, best, sentence, folder, failed)
+
+
+def _no_baseline(plan: Plan, failed: dict[str, str]) -> str:
+    why = f"{plan.base} failed, {failed[plan.base]}"
+    if len({task.key for task in plan.tasks()}) == 1:
+        return why
+    return f"{why}; without the baseline nothing can be compared: choose another --baseline"
+
+
+def _write(found: Comparison, dataset: Dataset) -> None:
+    run = found.run(found.best)
+    assert run.folder is not None
+    verdict = (run.folder / JUDGEMENT).read_bytes()
+    run.splits["train"] = Split(dataset.part("train").labels)
+    run.save(found.out / "best")
+    write_bytes(found.out / "best" / JUDGEMENT, verdict)
+    _write_csv(found.out / "results.csv", found.rows)
+    lines = [
+        {"candidate": key, **asdict(standing)}
+        for key, held in found.standings.items()
+        for standing in held
+    ]
+    _write_csv(found.out / "summary.csv", lines)
+    about = {
+        "format": FORMAT,
+        "plan": found.plan.as_json(),
+        "versions": versions(),
+        "best": found.best,
+        "failed": found.failed,
+        "baseline": found.plan.base,
+        "recommendation": found.recommendation,
+        "expressible": found.expressible,
+        "standings": {key: [s.as_json() for s in held] for key, held in found.standings.items()},
+    }
+    write_bytes(found.out / "compare.json", json.dumps(about, indent=1).encode())
+
+
+def _write_csv(path: Path, lines: Sequence[Any]) -> None:
+    text = io.StringIO(newline="")
+    names = list(lines[0]) if isinstance(lines[0], dict) else [f.name for f in fields(lines[0])]
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(line if isinstance(line, dict) else asdict(line) for line in lines)
+    write_bytes(path, text.getvalue().encode())
+
+
+def rows_of(loss: str, head: str, seed: int, judged: Judged) -> list[Row]:
+    """The lines of one trained model."""
+    return [Row(loss, head, seed, *key, value) for key, value in judged.values.items()]
+
+
+Resamples = Mapping[Key, tuple[Tensor, Tensor]]
+"""Values of the seeds (S,), and of each resample (S, times)."""
+
+
+def over_seeds(each: Sequence[Judged]) -> Resamples:
+    """The figures of one candidate's seeds, together."""
+    return {
+        key: (
+            torch.tensor([one.values[key] for one in each], dtype=torch.float64),
+            torch.stack([one.drawn[key] for one in each]),
+        )
+        for key in each[0].values
+    }
+
+
+def standings(
+    own: Resamples, base: Resamples, is_base: bool, split: str = "test", seed: int = 0
+) -> list[Standing]:
+    """A candidate against the baseline on the rows of a split, metric by metric."""
+    return [
+        _standing(*key[1:], own[key], base[key], is_base, seed) for key in own if key[0] == split
+    ]
+
+
+def _standing(
+    stage: str,
+    metric: str,
+    own: tuple[Tensor, Tensor],
+    base: tuple[Tensor, Tensor],
+    is_base: bool,
+    seed: int,
+) -> Standing:
+    values, mean = own[0], float(own[0].mean())
+    sd = float(values.std()) if len(values) > 1 else math.nan
+    if is_base:
+        return Standing(stage, metric, mean, sd, 0.0, 0.0, 0.0, "baseline")
+    pairs = min(len(values), len(base[0]))  # seeds that both have
+    delta = float((values[:pairs] - base[0][:pairs]).mean())
+    gaps = own[1][:pairs] - base[1][:pairs]
+    again = draws(pairs, gaps.shape[1], seed + 1).T / pairs
+    drawn = (gaps * again).sum(0)
+    drawn = drawn[drawn.isfinite()]
+    if not len(drawn):  # the metric is not defined, or infinite, on every resample
+        return Standing(stage, metric, mean, sd, delta, math.nan, math.nan, "no difference")
+    low, high = torch.quantile(drawn, torch.tensor([0.025, 0.975]).double()).tolist()
+    return Standing(stage, metric, mean, sd, delta, low, high, _verdict(metric, low, high))
+
+
+def _verdict(metric: str, low: float, high: float) -> str:
+    if not (low > 0 or high < 0):
+        return "no difference"
+    return "better" if (low > 0) == build(metric).higher_is_better else "worse"
+
+
+def stage_of(metric: str) -> str:
+    """The stage at which candidates are chosen: F1 after every one's own threshold tuning."""
+    return "tuned" if metric in TUNED else "raw"
+
+
+def choose(valid: Mapping[str, Sequence[Standing]], baseline: str, optimise: str) -> str:
+    """The best of those that are significantly better on validation rows; else the baseline.
+
+    The test rows have no say.
+    """
+    sign = 1 if build(optimise).higher_is_better else -1
+    own = {key: standing(held, optimise) for key, held in valid.items()}
+    if math.isnan(own[baseline].mean):
+        raise ValueError(f"{optimise} is not defined on the validation rows")
+    surely = [key for key, held in own.items() if held.verdict == "better"]
+    return max(surely, key=lambda key: sign * own[key].mean, default=baseline)
+
+
+def recommend(
+    best: str, baseline: str, test: Mapping[str, Sequence[Standing]], optimise: str
+) -> str:
+    """The sentence for the candidate chosen on validation rows, with its figures on test rows."""
+    loss, head = best.rsplit("+", 1)
+    own = standing(test[best], optimise)
+    how = " after threshold tuning" if own.stage == "tuned" else ""
+    figure = f"{optimise} {own.mean:.3f} on the test rows{how}"
+    use = f"Use {loss} with a {head} head"
+    if best == baseline:
+        return f"{use}: no candidate beat it significantly on the validation rows ({figure})."
+    against = f"{own.delta:+.3f} [{own.low:+.3f}, {own.high:+.3f}] against {baseline}"
+    doubt = "" if own.verdict == "better" else "; this gain is not statistically significant"
+    return f"{use}: {figure}, {against}{doubt}{_price(test[best])}."
+
+
+def standing(held: Sequence[Standing], metric: str) -> Standing:
+    """By the metric that decides, at the stage that decides."""
+    stage = stage_of(metric)
+    return next(s for s in held if (s.stage, s.metric) == (stage, metric))
+
+
+def _price(standings: Sequence[Standing]) -> str:
+    """What gets significantly worse; and where only the raw figures do, that tuning is needed."""
+    worse = [s for s in standings if s.verdict == "worse"]
+    lasting = [s for s in worse if s.stage != "raw" or s.metric in PLAIN]
+    parts = [f"{s.metric} {s.delta:+.3f} ({s.stage})" for s in lasting[:3]]
+    if not lasting and worse:
+        what = f"{worse[0].metric} is {worse[0].delta:+.3f} against the baseline"
+        return f"; untuned its {what}: use it with its saved thresholds"
+    return (
+        f"; significantly worse: {', '.join(parts)}"
+        if parts
+        else "; nothing measured here gets worse"
+    )
+
+
+MARK = {"better": "+", "worse": "-", "no difference": " ", "baseline": " "}
+
+
+def table_rows(found: Comparison) -> list[list[str]]:
+    """Rows of cells, the head first, the candidates by the metric that was asked for."""
+    optimise = found.plan.optimise
+    shown = [(stage_of(optimise), optimise)]
+    shown += [("raw", "map@class"), ("raw", "f1-micro"), ("tuned", "f1-micro"), ("raw", "f1-macro")]
+    shown += [("tuned", "f1-macro"), ("raw", "ace"), ("calibrated", "ace")]
+    shown = list(dict.fromkeys(shown))
+    head = ["candidate", *(f"{metric} {stage}" for stage, metric in shown), "representable"]
+    lines = []
+    for key, held in found.standings.items():
+        by = {(s.stage, s.metric): s for s in held}
+        able = found.expressible[key]
+        cells = [_cell(by[stage, metric]) for stage, metric in shown]
+        lines.append((by[shown[0]].mean, [key, *cells, "-" if able is None else f"{able:.0%}"]))
+    lines.sort(key=lambda line: -line[0])
+    failed = [[key, "failed", *["-"] * (len(head) - 2)] for key in found.failed]
+    return [head, *(cells for _, cells in lines), *failed]
+
+
+def _cell(standing: Standing) -> str:
+    return f"{standing.mean:.3f}{MARK[standing.verdict]}"

@@ -1,0 +1,125 @@
+"""Plan: every candidate and seed of a comparison, and what they share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from labelset import check, encode, heads, losses
+from labelset.encode import Encoder
+from labelset.runs import DEFAULT_LOSSES
+from labelset.runs.judging import PLAIN, TRUTH, TUNED
+from labelset.train import Settings
+
+PSEUDO = "pseudo/"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One model to train: a candidate with one seed."""
+
+    loss: str
+    """As given: a name, or `name:key=value,key=value`; `pseudo/name` trains in two stages."""
+    head: str
+    seed: int
+
+    @property
+    def pseudo(self) -> bool:
+        """Whether confident predictions of a first model become training labels of a second."""
+        return self.loss.startswith(PSEUDO)
+
+    @property
+    def key(self) -> str:
+        """What the candidate is called."""
+        return f"{self.loss}+{self.head}"
+
+    @property
+    def folder(self) -> str:
+        """Where its work is kept, below the comparison's folder."""
+        plain = "".join(c if c.isalnum() or c in "+-._=" else "-" for c in self.key)
+        return f"work/{plain}/{self.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is compared; the same plan on the same machine gives the same numbers."""
+
+    losses: Sequence[str] = DEFAULT_LOSSES
+    heads: Sequence[str] = ("linear",)
+    seeds: int = 3
+    baseline: str = "bce"
+    optimise: str = "f1-micro"
+    missing: float | None = None
+    """Share of the positives of training rows that are dropped, by the papers' protocol."""
+    encoder: str | None = None
+    """What turns rows into features: a name, or `name:key=value,...`; None: what suits the data."""
+    training: dict[str, Any] = field(default_factory=dict)
+    """Settings of training that all candidates share. Unless they name a metric to `monitor`, the
+    last epoch is taken: the best one by few validation rows is often an early one by chance."""
+
+    def __post_init__(self) -> None:
+        check.whole("seeds", self.seeds, low=1)
+        check.one_of("optimise", self.optimise, (*PLAIN, *TUNED, *TRUTH))
+        if self.missing is not None:
+            check.number("missing", self.missing, low=0.0, high=1.0)
+        object.__setattr__(self, "training", {"monitor": None, **self.training})
+        Settings.from_json(self.training)
+        self.build_encoder()
+        if self.baseline not in self.losses:
+            object.__setattr__(self, "losses", (self.baseline, *self.losses))
+        for what, given, read in (("losses", self.losses, losses), ("heads", self.heads, heads)):
+            if len(set(given)) != len(given) or not given:
+                raise ValueError(f"{what} must be named once each, got {', '.join(given)}")
+            for item in given:
+                name, settings = parse(item)
+                if read is losses:
+                    losses.build(name, **settings)
+                else:
+                    heads.catalog.get(name)
+
+    @property
+    def base(self) -> str:
+        """The candidate that the others are compared with."""
+        return f"{self.baseline}+{self.heads[0]}"
+
+    def tasks(self) -> list[Task]:
+        """All models, seed by seed, so that what is done early can be compared early."""
+        return [
+            Task(loss, head, seed)
+            for seed in range(self.seeds)
+            for loss in self.losses
+            for head in self.heads
+        ]
+
+    def build_encoder(self) -> Encoder | None:
+        """A fresh encoder; None where the data decide."""
+        if self.encoder is None:
+            return None
+        name, settings = parse(self.encoder)
+        return encode.build(name, **settings)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        held: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return held
+
+
+def parse(given: str) -> tuple[str, dict[str, Any]]:
+    """`asl:gamma_neg=2,margin=0` -> the name and its hyperparameters.
+
+    >>> parse("asl:gamma_neg=2,margin=0")
+    ('asl', {'gamma_neg': 2, 'margin': 0})
+    """
+    name, colon, rest = given.removeprefix(PSEUDO).partition(":")
+    settings: dict[str, Any] = {}
+    for item in rest.split(",") if colon else []:
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise ValueError(f"{given!r}: expected name:key=value, got {item!r}")
+        try:
+            settings[key.strip()] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[key.strip()] = value
+    return name, settings
