@@ -1,11 +1,18 @@
 """Everything after the encoder in multi-label learning."""
 
-from labelset import calibrate, data, decide, distributed, heads, losses, metrics, retrieve
-from labelset.labels import Labels
-from labelset.linear import linear_loss, linear_sgd_step
-from labelset.losses import NoLink
-from labelset.micro_batches import accumulate
-from labelset.proofs import verify
+from typing import TYPE_CHECKING
+
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from labelset import calibrate, data, decide, distributed, heads, losses, metrics, retrieve
+    from labelset.distributed import accumulate
+    from labelset.labels import Labels
+    from labelset.linear import linear_loss, linear_sgd_step
+    from labelset.losses import NoLink
+    from labelset.proofs import verify
+else:
+    __getattr__, __dir__ = door(__name__)
 
 __all__ = [
     "Labels",

@@ -9,9 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labelset import _csr, check
-
-__all__ = ["Labels"]
+from labelset import check, csr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,6 +40,11 @@ class Labels:
     # ---- constructors -------------------------------------------------------------------------
 
     @classmethod
+    def of(cls, y: Any) -> Labels:
+        """A `Labels` as it is, or whatever `from_dense` takes."""
+        return y if isinstance(y, Labels) else cls.from_dense(y)
+
+    @classmethod
     def from_dense(cls, y: Any, unknown: int | None = None) -> Labels:
         """From a (rows, labels) tensor or array: bool, 0 / 1, or floats in [0, 1].
 
@@ -52,12 +55,12 @@ class Labels:
         """
         if isinstance(y, Labels):
             return y
-        t = _csr.as_tensor(y)
+        t = csr.as_tensor(y)
         if t.ndim != 2:
             raise ValueError(f"labels must be 2-D (rows, labels), got shape {tuple(t.shape)}")
-        _csr.fits(t.shape[1])
+        csr.fits(t.shape[1])
         if unknown is None and not t.is_floating_point():
-            return cls(*_csr.of_bits(t))
+            return cls(*csr.of_bits(t))
         t = t if t.is_floating_point() else t.long()  # so that `unknown` is compared as it is
         missing = t.isnan()
         if unknown is not None:
@@ -65,8 +68,8 @@ class Labels:
         check.unit_interval(torch.where(missing, torch.zeros_like(t), t))
         soft = t.to(torch.float32).masked_fill(missing, torch.nan)
         rows, columns = (soft != 0).nonzero(as_tuple=True)
-        stored = _csr.plain(soft[rows, columns])
-        return cls(_csr.pointers(rows, len(t)), columns.to(torch.int32), t.shape[1], stored)
+        stored = csr.plain(soft[rows, columns])
+        return cls(csr.pointers(rows, len(t)), columns.to(torch.int32), t.shape[1], stored)
 
     @classmethod
     def from_lists(
@@ -81,8 +84,8 @@ class Labels:
         tensor([[nan, 1.],
                 [1., 0.]])
         """
-        on = _csr.ragged("rows", rows)
-        free = None if unknown is None else _csr.ragged("unknown", unknown)
+        on = csr.ragged("rows", rows)
+        free = None if unknown is None else csr.ragged("unknown", unknown)
         return cls.from_csr(*on, n=n, unknown=free)
 
     @classmethod
@@ -99,37 +102,37 @@ class Labels:
         >>> Labels.from_csr([0, 2, 3], [0, 2, 1], n=3).counts()
         tensor([2, 1])
         """
-        n = _csr.fits(check.whole("n", n))
-        rows, columns = _csr.entries("indptr", "indices", indptr, indices, n)
+        n = csr.fits(check.whole("n", n))
+        rows, columns = csr.entries("indptr", "indices", indptr, indices, n)
         stored = None
         if values is not None:
-            stored = _csr.as_tensor(values).to(torch.float32)
+            stored = csr.as_tensor(values).to(torch.float32)
             if stored.shape != columns.shape:
                 raise ValueError(
                     f"values must be one per index, {len(columns)}, got {tuple(stored.shape)}"
                 )
-            _csr.within(stored, rows, columns)
-        count = len(_csr.as_tensor(indptr)) - 1
+            csr.within(stored, rows, columns)
+        count = len(csr.as_tensor(indptr)) - 1
         if unknown is not None:
-            free_rows, free = _csr.entries("unknown[0]", "unknown[1]", *unknown, n)
-            if len(_csr.as_tensor(unknown[0])) - 1 != count:
+            free_rows, free = csr.entries("unknown[0]", "unknown[1]", *unknown, n)
+            if len(csr.as_tensor(unknown[0])) - 1 != count:
                 raise ValueError("unknown must have as many rows as the labels that are on")
             ones = torch.ones(len(columns), device=columns.device) if stored is None else stored
             stored = torch.cat([ones, torch.full((len(free),), torch.nan, device=ones.device)])
             rows, columns = torch.cat([rows, free_rows]), torch.cat([columns, free])
-        return cls(*_csr.assemble(rows, columns, stored, count, n))
+        return cls(*csr.assemble(rows, columns, stored, count, n))
 
     @classmethod
     def from_scipy(cls, matrix: Any, unknown: Any = None) -> Labels:
         """From a scipy sparse matrix of 0 / 1 or values in [0, 1]; `unknown`: a second one."""
-        csr = _csr.from_sparse("matrix", matrix)
+        rows = csr.from_sparse("matrix", matrix)
         free = None
         if unknown is not None:
-            other = _csr.from_sparse("unknown", unknown)
-            if other.shape != csr.shape:
-                raise ValueError(f"unknown must have shape {csr.shape}, got {other.shape}")
+            other = csr.from_sparse("unknown", unknown)
+            if other.shape != rows.shape:
+                raise ValueError(f"unknown must have shape {rows.shape}, got {other.shape}")
             free = (other.indptr, other.indices)
-        return cls.from_csr(csr.indptr, csr.indices, csr.shape[1], csr.data, free)
+        return cls.from_csr(rows.indptr, rows.indices, rows.shape[1], rows.data, free)
 
     @classmethod
     def stack(cls, parts: Sequence[Labels]) -> Labels:
@@ -147,7 +150,7 @@ class Labels:
         lengths = torch.cat([part.indptr.diff() for part in parts])
         soft = any(part.values is not None for part in parts)
         return cls(
-            _csr.cumulate(lengths),
+            csr.cumulate(lengths),
             torch.cat([part.indices for part in parts]),
             parts[0].n,
             torch.cat([part._filled() for part in parts]) if soft else None,
@@ -227,8 +230,8 @@ class Labels:
 
     def __getitem__(self, rows: Any) -> Labels:
         """The chosen rows: an int, a slice, a list or tensor of ints, or a bool mask."""
-        chosen = _csr.row_numbers(rows, len(self), self.device)
-        indptr, take = _csr.cut(self.indptr, chosen)
+        chosen = csr.row_numbers(rows, len(self), self.device)
+        indptr, take = csr.cut(self.indptr, chosen)
         values = None if self.values is None else self.values[take]
         return Labels(indptr, self.indices[take], self.n, values)
 
@@ -237,7 +240,7 @@ class Labels:
         order = torch.argsort(self.indices, stable=True)
         values = None if self.values is None else self.values[order]
         return Labels(
-            _csr.pointers(self.indices[order].long(), self.n),
+            csr.pointers(self.indices[order].long(), self.n),
             self.rows()[order].to(torch.int32),
             len(self),
             values,

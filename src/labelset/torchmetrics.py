@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from labelset import metrics
-from labelset.data._optional import optional
+from labelset.files import optional
 from labelset.labels import Labels
-from labelset.meaning import Meaning
-from labelset.metrics import Metric
-from labelset.metrics._stream import Kept, State
+from labelset.metrics import Kept, Metric, State
+from labelset.model import Predictor
 
 optional("torchmetrics", "the metrics of labelset.torchmetrics", "torchmetrics")
 
@@ -22,14 +21,12 @@ from torchmetrics import Metric as Base  # noqa: E402  what is missing is said a
 from torchmetrics import MetricCollection  # noqa: E402
 from torchmetrics.utilities.distributed import gather_all_tensors  # noqa: E402
 
-__all__ = ["Streamed", "build", "collection"]
-
 
 class Streamed(Base):
     """One of our metrics as a `torchmetrics.Metric`: update(preds, target), compute, forward.
 
     What a batch contributes is a state: sums with `dist_reduce_fx="sum"`, kept rows with "cat", so
-    that synchronisation and `MetricCollection` treat it as any other. With a `meaning`, preds are
+    that synchronisation and `MetricCollection` treat it as any other. With a `predictor`, preds are
     scores whatever the metric takes. Where our metric raises since nothing defines it (no label
     is on), the value is NaN: a single batch may well have nothing.
 
@@ -44,12 +41,12 @@ class Streamed(Base):
     is_differentiable = False
     full_state_update = False
 
-    def __init__(self, metric: Metric, meaning: Meaning | None = None, **settings: Any) -> None:
+    def __init__(self, metric: Metric, predictor: Predictor | None = None, **settings: Any) -> None:
         super().__init__(**settings)
-        if meaning is not None:
-            meaning.refuse(metric)
-        self.of, self.meaning = metric, meaning
-        self._mark = _mark(metric, meaning)
+        if predictor is not None:
+            predictor.require(metric)
+        self.of, self.predictor = metric, predictor
+        self._mark = _mark(metric, predictor)
         empty = torch.zeros(0, _width(metric))
         self._keys: dict[str, bool] = {}
         for key, part in metric.state(*metric.checked(empty, empty)).items():
@@ -77,8 +74,8 @@ class Streamed(Base):
         return "_".join((*words, self._mark))
 
     def update(self, preds: Any, target: Any) -> None:
-        """Count a batch: what our metric takes (or scores, with a meaning) and the labels."""
-        given = preds if self.meaning is None else self.meaning.given(self.of, preds)
+        """Count a batch: what our metric takes (or scores, with a predictor) and the labels."""
+        given = preds if self.predictor is None else self.predictor.metric_input(self.of, preds)
         given, y = self.of.checked(given, target)
         before = int(getattr(self, self._name("labels")))
         if before not in (0, y.n):
@@ -159,15 +156,15 @@ class Streamed(Base):
                     setattr(self, self._name(key), part)
 
 
-def build(name: str, *, meaning: Meaning | None = None, **hyperparameters: Any) -> Streamed:
+def build(name: str, *, predictor: Predictor | None = None, **hyperparameters: Any) -> Streamed:
     """Our metric of that name as a `torchmetrics.Metric`.
 
-    `Streamed(metric, meaning, dist_sync_on_step=True, ...)` takes torchmetrics' own settings.
+    `Streamed(metric, predictor, dist_sync_on_step=True, ...)` takes torchmetrics' own settings.
 
     >>> build("precision@2")(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 1]]))
     tensor(0.5000, dtype=torch.float64)
     """
-    return Streamed(metrics.build(name, **hyperparameters), meaning)
+    return Streamed(metrics.build(name, **hyperparameters), predictor)
 
 
 def collection(
@@ -178,7 +175,7 @@ def collection(
     rule: Any = None,
     **settings: Any,
 ) -> MetricCollection:
-    """Metrics that all take scores, whose meaning the loss, map and rule say.
+    """Metrics that all take scores; the loss, map and rule say what these mean.
 
     Other settings, such as `prefix`, are those of `torchmetrics.MetricCollection`.
 
@@ -187,9 +184,9 @@ def collection(
     >>> {name: value.item() for name, value in both.compute().items()}
     {'f1-micro': 1.0, 'map@class': 1.0}
     """
-    meaning = Meaning.of(loss, map, rule)
-    named = meaning.metrics(names).items()
-    return MetricCollection({name: Streamed(each, meaning) for name, each in named}, **settings)
+    predictor = Predictor.of(loss, map, rule)
+    named = predictor.metrics(names).items()
+    return MetricCollection({name: Streamed(each, predictor) for name, each in named}, **settings)
 
 
 def _width(metric: Metric) -> int:
@@ -198,18 +195,18 @@ def _width(metric: Metric) -> int:
     return len(each[0]) if each else 1
 
 
-def _mark(metric: Metric, meaning: Meaning | None) -> str:
+def _mark(metric: Metric, predictor: Predictor | None) -> str:
     settings = {
         key: value.tolist() if isinstance(value, Tensor) else value
         for key, value in metric.settings().items()
     }
-    said = (type(metric).__qualname__, settings, None if meaning is None else _said(meaning))
+    said = (type(metric).__qualname__, settings, None if predictor is None else _said(predictor))
     return hashlib.sha1(repr(said).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
-def _said(meaning: Meaning) -> Any:
-    maps = None if meaning.map is None else meaning.map.as_json()
-    return maps, meaning.rule.as_json()
+def _said(predictor: Predictor) -> Any:
+    calibrator = None if predictor.calibrator is None else predictor.calibrator.as_json()
+    return calibrator, predictor.rule.as_json()
 
 
 def _listed(metric: Base, name: str) -> list[Tensor]:

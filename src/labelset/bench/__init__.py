@@ -1,11 +1,24 @@
-"""How fast the losses are: forward and backward, against the floor, torch.compile and peers."""
+"""How fast the losses are: forward and backward, against the floor and torch.compile."""
 
-from labelset.bench._case import DTYPES, LABEL_KINDS, Case, shape, usual_density
-from labelset.bench._implementations import IMPLEMENTATIONS, chosen, usual
-from labelset.bench._measure import Bench
-from labelset.bench._plot import plot
-from labelset.bench._row import COLUMNS, Row, merged, read_rows, write_rows
-from labelset.bench._text import filled, lines, markdown
+from typing import TYPE_CHECKING
+
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from labelset.bench.cases import Case, chosen, shape, usual, usual_density
+    from labelset.bench.measure import Bench
+    from labelset.bench.results import (
+        COLUMNS,
+        Row,
+        figure,
+        lines,
+        merged,
+        plot,
+        read_rows,
+        write_rows,
+    )
+else:
+    __getattr__, __dir__ = door(__name__)
 
 __all__ = [
     "COLUMNS",
@@ -16,9 +29,8 @@ __all__ = [
     "Case",
     "Row",
     "chosen",
-    "filled",
+    "figure",
     "lines",
-    "markdown",
     "merged",
     "plot",
     "read_rows",
@@ -27,3 +39,7 @@ __all__ = [
     "usual_density",
     "write_rows",
 ]
+
+DTYPES = ("float32", "bfloat16", "float16")
+LABEL_KINDS = ("dense", "float", "sparse")
+IMPLEMENTATIONS = ("eager", "torch.compile", "compiled", "triton", "native", "auto")

@@ -1,25 +1,49 @@
 """Maps from scores to probabilities: `build(name, **hyperparameters)`, `names()`, and the base."""
 
-from typing import Any
+from __future__ import annotations
 
-from labelset._fitted import NotFitted, described
-from labelset.calibrate._base import ProbMap
-from labelset.calibrate._diagram import diagram
-from labelset.calibrate._quality import Quality
+from typing import TYPE_CHECKING, Any
+
 from labelset.catalog import Catalog
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from labelset.calibrate._base import (
+        FAR,
+        REACH,
+        ProbMap,
+        Quality,
+        crossing,
+        finite_range,
+        linked,
+        telling_log_odds,
+    )
+    from labelset.calibrate._curves import Blended
+    from labelset.learned import NotFitted
+    from labelset.metrics import diagram
+else:
+    __getattr__, __dir__ = door(__name__)
+
 
 __all__ = [
+    "FAR",
+    "REACH",
+    "Blended",
     "NotFitted",
     "ProbMap",
     "Quality",
     "build",
     "catalog",
+    "crossing",
     "diagram",
+    "finite_range",
     "from_json",
+    "linked",
     "names",
+    "telling_log_odds",
 ]
 
-catalog: Catalog[ProbMap] = Catalog(__name__, ProbMap, "map")  # type: ignore[type-abstract]
+catalog: Catalog[ProbMap] = Catalog(__name__, "ProbMap", "map")
 
 
 def build(name: str, **hyperparameters: Any) -> ProbMap:
@@ -46,4 +70,6 @@ def from_json(saved: dict[str, Any]) -> ProbMap:
     >>> from_json(build("link", loss="spa").as_json())([[0.0]])
     tensor([[0.0538]], dtype=torch.float64)
     """
+    from labelset.learned import described
+
     return described(catalog, saved)

@@ -5,26 +5,124 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from labelset import _given, check
-from labelset._fitted import Fitted
-from labelset.calibrate._quality import Quality, ace, fold_numbers
-from labelset.calibrate._start import linked, log_odds, telling_log_odds
+from labelset import check, inputs
 from labelset.catalog import hyper
-from labelset.losses._described import describe_loss, read_loss
+from labelset.learned import Learned
+from labelset.losses import Loss, describe_loss, read_loss
+from labelset.metrics import reliability
 
-__all__ = ["ProbMap", "answers"]
+
+@dataclass(frozen=True)
+class Quality:
+    """The average calibration error (ACE) of rows that the map was not fitted on.
+
+    ACE = mean over non-empty bins of |mean p - mean y|; 15 bins of equal width, all known entries
+    pooled.
+
+    >>> print(Quality(before=0.1, after=0.02, folds=5))
+    ACE 0.1000 before and 0.0200 after calibration (5-fold cross-validation): it helped.
+    """
+
+    before: float
+    """Of the link of the loss, or of the sigmoid where there is none."""
+    after: float
+    """Of the map."""
+    folds: int
+    """Parts of the rows that were held out in turn; 0 where there was nothing to fit."""
+
+    @property
+    def helped(self) -> bool:
+        """Whether the error is smaller than before."""
+        return self.after < self.before
+
+    def __str__(self) -> str:
+        how = f"{self.folds}-fold cross-validation" if self.folds else "nothing to fit"
+        return (
+            f"ACE {self.before:.4f} before and {self.after:.4f} after calibration ({how}): "
+            f"it {'helped' if self.helped else 'did not help'}."
+        )
+
+
+def ace(p: Tensor, y: Tensor) -> float:
+    """The pooled ACE of (rows, labels) probabilities; unknown labels are NaN."""
+    return reliability(p, y).ace()
+
+
+def fold_numbers(rows: int, folds: int, seed: int) -> Tensor:
+    """The part that each row belongs to: sizes differ by one at most.
+
+    >>> fold_numbers(5, 2, seed=0).bincount()
+    tensor([3, 2])
+    """
+    order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
+    return order % folds
+
+
+REACH = 4.0  # of the values tried, best or nearly so for `asl` on held-out real data
+WIDEST = 100.0  # scores between which a link is searched
+
+
+def linked(loss: Loss | None) -> bool:
+    """Whether scores trained with this loss mean probabilities."""
+    return loss is not None and loss.link_missing() is None
+
+
+def log_odds(loss: Loss, v: Tensor) -> Tensor:
+    """The log-odds of the linked probability, infinite where that is 0 or 1."""
+    return loss.to(v.device).log_odds(v)
+
+
+def telling_log_odds(loss: Loss, v: Tensor) -> Tensor:
+    """The same, made finite where a link is 0 or 1 for a whole range of scores.
+
+    There (below the margin of `asl`, far out for smoothed `bce`) the scores still tell rows apart:
+    beyond log-odds of +-REACH these go on in the steps of v itself. Other links stay as they are.
+
+    >>> v = torch.tensor([[-9.0], [-8.0], [0.0]], dtype=torch.float64)
+    >>> from labelset.losses import build
+    >>> telling_log_odds(build("asl"), v).flatten()
+    tensor([-12.3923, -11.3923,  -1.9225], dtype=torch.float64)
+    """
+    width = loss.per_label() or 1
+    if finite_range(loss, width):
+        return log_odds(loss, v)
+    low, high = (crossing(loss, width, level).to(v) for level in (-REACH, REACH))
+    inside = torch.minimum(torch.maximum(v, low), high)
+    return log_odds(loss, inside) + (v - inside)
+
+
+@lru_cache(maxsize=64)
+def finite_range(loss: Loss, width: int) -> bool:
+    """Whether no score, however far out, means exactly 0 or 1."""
+    far = torch.tensor([-1e3, -30.0, 30.0, 1e3], dtype=torch.float64)[:, None]
+    return bool(log_odds(loss, far.expand(-1, width)).isfinite().all())
+
+
+@lru_cache(maxsize=64)
+def crossing(loss: Loss, width: int, level: float) -> Tensor:
+    """(1, width): the score at which the log-odds come to lie on the inner side of a level."""
+    side = 1.0 if level > 0 else -1.0
+    beyond = torch.full((1, width), side * WIDEST, dtype=torch.float64)
+    within = -beyond
+    for _ in range(60):
+        middle = (within + beyond) / 2
+        inner = side * log_odds(loss, middle) <= abs(level)
+        within, beyond = torch.where(inner, middle, within), torch.where(inner, beyond, middle)
+    return within
+
 
 FAR = 1e200  # stands for an infinite score
 LARGEST = 1e100  # scores beyond it are refused: their squares must not overflow
 
 
 @dataclass(kw_only=True, eq=False)
-class ProbMap(Fitted, ABC):
+class ProbMap(Learned, ABC):
     """Probabilities p = f(u), u being the log-odds that the scores v mean by their loss.
 
     u = logit(link(v)), continued in steps of v where the link is 0 or 1 for a range of scores
@@ -60,7 +158,7 @@ class ProbMap(Fitted, ABC):
         for rows that it has not seen, by cross-validation over `folds` parts of the rows, drawn
         with `seed`; `folds=0` leaves that out.
         """
-        v, given = _given.paired_scores(scores, labels)
+        v, given = inputs.paired_scores(scores, labels)
         if check.whole("folds", folds) == 1:
             raise ValueError("folds must be 0 (no cross-validation) or at least 2, got 1")
         y = given.dense(torch.float64)
@@ -76,7 +174,7 @@ class ProbMap(Fitted, ABC):
 
     def __call__(self, scores: Any) -> Tensor:
         """(rows, labels) probabilities, in the floating-point type of the scores."""
-        v = _given.scores(scores)
+        v = inputs.scores(scores)
         return self._probabilities(v.double()).to(v.dtype)
 
     @abstractmethod

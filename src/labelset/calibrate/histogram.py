@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from labelset import check
-from labelset._fitted import Part
-from labelset.calibrate._blended import Blended
+from labelset.calibrate._curves import Blended
 from labelset.catalog import hyper
-
-__all__ = ["Histogram"]
+from labelset.learned import LearnedSpec
 
 
 @dataclass(kw_only=True, eq=False)
@@ -55,10 +53,10 @@ class Histogram(Blended):
         """Bins of equal width may be too coarse where the scores are."""
         return self.binning == "mass"
 
-    def _curve_parts(self, curves: str) -> dict[str, Part]:
+    def _curve_parts(self, curves: str) -> dict[str, LearnedSpec]:
         return {
-            "edges": Part(f"{curves} {self.bins - 1}", rising=True),
-            "p": Part(f"{curves} {self.bins}", low=0.0, high=1.0),
+            "edges": LearnedSpec(f"{curves} {self.bins - 1}", rising=True),
+            "p": LearnedSpec(f"{curves} {self.bins}", low=0.0, high=1.0),
         }
 
     def _curves(self, u: Tensor, y: Tensor) -> dict[str, Tensor]:

@@ -8,11 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labelset._fitted import Part
-from labelset.calibrate._blended import Blended
-from labelset.calibrate._pav import Curves, isotonic_curves
-
-__all__ = ["Isotonic"]
+from labelset.calibrate._curves import Blended, Curves, isotonic_curves
+from labelset.learned import LearnedSpec
 
 
 @dataclass(kw_only=True, eq=False)
@@ -32,11 +29,11 @@ class Isotonic(Blended):
             [1.0000]], dtype=torch.float64)
     """
 
-    def _curve_parts(self, curves: str) -> dict[str, Part]:
+    def _curve_parts(self, curves: str) -> dict[str, LearnedSpec]:
         return {
-            "start": Part(f"{curves}+1", low=0.0, whole=True, rising=True),
-            "x": Part(f"knots-of-{curves}"),
-            "p": Part(f"knots-of-{curves}", low=0.0, high=1.0),
+            "start": LearnedSpec(f"{curves}+1", low=0.0, whole=True, rising=True),
+            "x": LearnedSpec(f"knots-of-{curves}"),
+            "p": LearnedSpec(f"knots-of-{curves}", low=0.0, high=1.0),
         }
 
     def refuse_learnt(self, who: str) -> None:

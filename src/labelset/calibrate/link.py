@@ -7,11 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labelset.calibrate._base import ProbMap
-from labelset.calibrate._start import log_odds
+from labelset.calibrate._base import ProbMap, log_odds
 from labelset.losses import NoLink
-
-__all__ = ["Link"]
 
 
 @dataclass(kw_only=True, eq=False)

@@ -13,8 +13,6 @@ from labelset.catalog import hyper
 from labelset.losses.asl import ASL
 from labelset.losses.focal import Focal
 
-__all__ = ["Phi"]
-
 
 @dataclass(kw_only=True, eq=False)
 class Phi(Link):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labelset.calibrate._scaling import Scaling
-
-__all__ = ["Platt"]
+from labelset.calibrate._affine import Scaling
 
 
 @dataclass(kw_only=True, eq=False)

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from labelset.calibrate._scaling import Scaling
-
-__all__ = ["Temperature"]
+from labelset.calibrate._affine import Scaling
 
 
 @dataclass(kw_only=True, eq=False)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labelset.calibrate._scaling import PER, Scaling
+from labelset.calibrate._affine import PER, Scaling
 from labelset.catalog import hyper
-
-__all__ = ["Vector"]
 
 
 @dataclass(kw_only=True, eq=False)

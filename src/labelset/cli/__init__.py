@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 import labelset
-from labelset.cli import (
-    _bench,
-    _calibrate,
-    _compare,
-    _completion,
-    _data,
-    _decide,
-    _doctor,
-    _evaluate,
-    _export,
-    _list,
-    _pack,
-    _predict,
-    _query,
-    _report,
-    _study,
-    _train,
-    _tune,
-    _verify,
-)
-from labelset.cli._config import add_config, print_config, with_file
-from labelset.cli._tree import chosen, leaves
-from labelset.proofs import ProofFailed
-from labelset.retrieve import QueryError
+from labelset import check
+from labelset.cli.config import add_config, chosen, leaves, print_config, with_file
 
 __all__ = ["main"]
 
-PROBLEMS = (ValueError, TypeError, ImportError, OSError, RuntimeError, MemoryError, ProofFailed)
-VERBS = (
-    *(_compare, _train, _tune, _data, _report, _pack, _evaluate, _calibrate, _decide, _predict),
-    *(_query, _doctor, _verify, _export, _bench, _study, _list, _completion),
-)
+PROBLEMS = (ValueError, TypeError, ImportError, OSError, RuntimeError, MemoryError)
+VERBS = {
+    "compare": "which loss, head, calibration and thresholds to use on your data",
+    "train": "train one model, with calibrator and decision rule",
+    "tune": "search the hyperparameters of a loss, with Optuna",
+    "data": "inspect: how a data set was parsed",
+    "report": "write the report of a comparison again, or figures for a paper",
+    "pack": "make a RUN folder from scores of your own model",
+    "evaluate": "the metrics of a RUN, with its calibrator and decision rule",
+    "calibrate": "fit a calibrator from scores to probabilities, and save it in the RUN",
+    "decide": "fit thresholds or another decision rule, and save it in the RUN",
+    "predict": "label sets for new rows",
+    "query": "rows that most probably have these labels and not those",
+    "doctor": "why a RUN predicts nothing, with evidence and remedies",
+    "verify": "which label sets a head can and cannot produce, with proofs",
+    "export": "a RUN as ONNX, torch.export or safetensors",
+    "bench": "how fast each loss is here, by each implementation",
+    "list": "losses, heads, calibrators, decision rules or metrics by name, or all about one",
+    "completion": "complete verbs, options and names in bash, zsh or fish",
+}
+"""Verb -> its line in the help; its module is imported when it is called."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PROBLEMS as error:
         if os.environ.get("LABELSET_DEBUG"):
             raise
-        problem = error.problem if isinstance(error, QueryError) else str(error)
+        problem = str(getattr(error, "problem", error))  # a query's, without the line that points
         print(f"labelset: {' '.join(problem.split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -64,12 +59,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int | None:
-    parser = _parser()
+    verb = argv[0] if argv else ""
+    parser = make_parser([verb] if verb in VERBS else [])
+    if verb and verb not in VERBS and not verb.startswith("-"):
+        parser.error(f"no verb is called {verb!r}: {check.nearest(verb, VERBS)}")
     with_file(parser, argv)
-    args, verb = parser.parse_args(argv), chosen(parser, argv)
-    if verb is not None and args.print_config:
-        print_config(verb[0].split()[0], verb[1], args)
+    args, leaf = parser.parse_args(argv), chosen(parser, argv)
+    if leaf is not None and args.print_config:
+        print_config(leaf[0].split()[0], leaf[1], args)
         return 0
+    args.argv = [*argv]
     status: int | None = args.run(args)
     return status
 
@@ -81,14 +80,26 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"labelset: {message} (see {self.prog} --help)\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+class _Verbs(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """Each verb has its line of the help from the table."""
+
+    def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = super().add_parser(name, help=VERBS[name], **options)
+        return parser
+
+
+def make_parser(complete: Iterable[str] = VERBS) -> argparse.ArgumentParser:
+    """The parser; of all verbs their names, of these the options too."""
     parser = _Parser(
         prog="labelset", description="Everything after the encoder in multi-label learning."
     )
     parser.add_argument("--version", action="version", version=f"labelset {labelset.__version__}")
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    verbs = parser.add_subparsers(metavar="VERB", required=True, action=_Verbs)
     for verb in VERBS:
-        verb.add(verbs)
-    for _, verb_parser in leaves(parser):
-        add_config(verb_parser)
+        if verb in complete:
+            importlib.import_module(f"labelset.cli.{verb}").add(verbs)
+            for _, leaf in leaves(verbs.choices[verb], verb):
+                add_config(leaf)
+        else:
+            verbs.add_parser(verb)
     return parser

@@ -1,14 +1,32 @@
 """Rules: probabilities to label sets. `build(name, **settings)`, `names()`, `from_json`."""
 
-from typing import Any
+from __future__ import annotations
 
-from labelset._fitted import NotFitted, described
+from typing import TYPE_CHECKING, Any
+
 from labelset.catalog import Catalog
-from labelset.decide._base import Rule
+from labelset.lazy import door
 
-__all__ = ["NotFitted", "Rule", "build", "catalog", "from_json", "names"]
+if TYPE_CHECKING:
+    from labelset.decide._base import NEVER, Rule, Thresholds, aligned
+    from labelset.learned import NotFitted
+else:
+    __getattr__, __dir__ = door(__name__)
 
-catalog: Catalog[Rule] = Catalog(__name__, Rule, "rule")  # type: ignore[type-abstract]
+
+__all__ = [
+    "NEVER",
+    "NotFitted",
+    "Rule",
+    "Thresholds",
+    "aligned",
+    "build",
+    "catalog",
+    "from_json",
+    "names",
+]
+
+catalog: Catalog[Rule] = Catalog(__name__, "Rule", "rule")
 
 
 def build(name: str, **settings: Any) -> Rule:
@@ -35,4 +53,6 @@ def from_json(saved: dict[str, Any]) -> Rule:
     >>> from_json(build("top-k", k=3).as_json())
     TopK(k=3)
     """
+    from labelset.learned import described
+
     return described(catalog, saved)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from labelset import _csr, _given
-from labelset._fitted import Fitted, Part
+from labelset import csr, inputs
 from labelset.labels import Labels
-
-__all__ = ["Rule"]
+from labelset.learned import Learned, LearnedSpec
 
 
 @dataclass(kw_only=True, eq=False)
-class Rule(Fitted, ABC):
+class Rule(Learned, ABC):
     """Decides which labels are on. A rule of one's own states `decide`, and `learn` if it learns.
 
     >>> from labelset.decide import build
@@ -54,10 +54,10 @@ class Rule(Fitted, ABC):
         """How many labels the rule is for; None where any number will do."""
         return None
 
-    def parts(self) -> Mapping[str, Part] | None:
+    def parts(self) -> Mapping[str, LearnedSpec] | None:
         """What `learn` returns looks like, as far as it is said."""
         if self.learns:
-            return {name: Part("labels") for name in self.learns}
+            return {name: LearnedSpec("labels") for name in self.learns}
         return {} if type(self).learn is Rule.learn else None
 
     @abstractmethod
@@ -81,11 +81,11 @@ class Rule(Fitted, ABC):
 
     def __call__(self, probs: Any) -> Labels:
         """The label sets, from (rows, labels) probabilities in [0, 1]."""
-        p = _given.probabilities(probs)
+        p = inputs.probabilities(probs)
         self.refuse_width(p)
         on = self.decide(p.double())
         rows, columns = on.nonzero(as_tuple=True)
-        return Labels(_csr.pointers(rows, len(p)), columns.to(torch.int32), p.shape[1])
+        return Labels(csr.pointers(rows, len(p)), columns.to(torch.int32), p.shape[1])
 
     def refuse_width(self, p: Tensor) -> None:
         """ValueError for probabilities of another number of labels than the rule is for."""
@@ -102,7 +102,77 @@ class Rule(Fitted, ABC):
 
 def aligned(probs: Any, labels: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Probabilities, labels that are on and which are known, on the CPU; 0 where unknown."""
-    p, y = _given.paired_probabilities(probs, labels)
-    truth = _given.hard(y).dense().cpu()
+    p, y = inputs.paired_probabilities(probs, labels)
+    truth = inputs.hard(y).dense().cpu()
     known = ~truth.isnan()
     return p.double().cpu().masked_fill(~known, 0.0), truth == 1, known
+
+
+Array = np.ndarray[Any, Any]
+
+NEVER = math.nextafter(1.0, 2.0)
+"""A threshold that no probability reaches."""
+
+NEUTRAL = 0.5
+"""The threshold where the data say nothing: no positives, or nothing known."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Thresholds(Rule):
+    """A label is on where p >= its threshold."""
+
+    @property
+    @abstractmethod
+    def thresholds(self) -> Tensor:
+        """float64: one number, or one per label."""
+
+    def parts(self) -> dict[str, LearnedSpec]:
+        """One number for all labels, unless a subclass learns another."""
+        return {name: LearnedSpec(low=0.0, high=NEVER) for name in self.learns}
+
+    @property
+    def width(self) -> int | None:
+        """One threshold serves any number of labels."""
+        each = self.learnt.get("thresholds")
+        return None if each is None or each.ndim == 0 else len(each)
+
+    def decide(self, p: Tensor) -> Tensor:
+        """p >= threshold, compared in float64, so that the dtype of p changes nothing."""
+        return p >= self.thresholds.to(p.device)
+
+
+def between(lower: Array, upper: Array) -> Array:
+    """Midway, so that lower < threshold <= upper even where the two are neighbouring floats.
+
+    >>> float(between(np.array(0.25), np.array(0.75)))
+    0.5
+    """
+    middle = (lower + upper) / 2
+    return np.where(middle > lower, middle, upper)
+
+
+def above(highest: Array) -> Array:
+    """A threshold that turns everything up to `highest` off: midway to 1, or beyond 1.
+
+    >>> float(above(np.array(0.5))), float(above(np.array(1.0))) > 1
+    (0.75, True)
+    """
+    return between(highest, np.where(highest < 1, 1.0, NEVER))
+
+
+def check_room(k: int, labels: int) -> None:
+    """k labels can only be on where there are as many."""
+    if k > labels:
+        raise ValueError(f"k must be at most the number of labels, {labels}, got {k}; lower k")
+
+
+def largest(score: Tensor, k: int) -> Tensor:
+    """(rows, labels) bool, k on in each row; of equal scores the lowest label number.
+
+    >>> largest(torch.tensor([[0.3, 0.5, 0.3, 0.1]]), 2)
+    tensor([[ True,  True, False, False]])
+    """
+    check_room(k, score.shape[1])
+    least = torch.topk(score, k, dim=1).values[:, -1:]
+    on, level = score > least, score == least
+    return on | (level & (level.cumsum(1) <= k - on.sum(1, keepdim=True)))

@@ -9,11 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labelset.decide._metric import f_beta
-from labelset.decide._ranked import Ranked
-from labelset.decide._thresholds import NEUTRAL, Thresholds
-
-__all__ = ["Averaging"]
+from labelset.decide._base import NEUTRAL, Thresholds
+from labelset.decide._search import Ranked, f_beta
 
 
 @dataclass(kw_only=True, eq=False)

@@ -10,9 +10,7 @@ from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.decide._thresholds import NEVER, Thresholds
-
-__all__ = ["Fixed"]
+from labelset.decide._base import NEVER, Thresholds
 
 
 @dataclass(kw_only=True, eq=False)

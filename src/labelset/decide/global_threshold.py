@@ -8,16 +8,12 @@ import torch
 from torch import Tensor
 
 from labelset.catalog import hyper
-from labelset.decide._pooled import pooled_threshold
-from labelset.decide._ranked import Ranked
-from labelset.decide._thresholds import NEUTRAL
-from labelset.decide._tuned import Tuned
-
-__all__ = ["Global"]
+from labelset.decide._base import NEUTRAL
+from labelset.decide._search import Ranked, TunedThresholds, pooled_threshold
 
 
 @dataclass(kw_only=True, eq=False)
-class Global(Tuned):
+class Global(TunedThresholds):
     """The one threshold that makes the metric largest, exactly, over all cut points.
 
     All known probabilities are sorted once, and the metric is followed as the threshold falls:

@@ -10,20 +10,14 @@ import torch
 from torch import Tensor
 
 from labelset import check
-from labelset._fitted import Part
 from labelset.catalog import hyper
-from labelset.decide._base import aligned
-from labelset.decide._cuts import Cuts
-from labelset.decide._pooled import pooled_threshold
-from labelset.decide._ranked import Ranked
-from labelset.decide._thresholds import NEVER, Array
-from labelset.decide._tuned import Tuned
-
-__all__ = ["PerClass"]
+from labelset.decide._base import NEVER, Array, aligned
+from labelset.decide._search import Cuts, Ranked, TunedThresholds, pooled_threshold
+from labelset.learned import LearnedSpec
 
 
 @dataclass(kw_only=True, eq=False)
-class PerClass(Tuned):
+class PerClass(TunedThresholds):
     """The thresholds, one per label, that make the metric largest, exactly, over all cut points.
 
         t_j = (m_j own_j + shrink t) / (m_j + shrink)
@@ -55,9 +49,9 @@ class PerClass(Tuned):
         """Unless drawn towards the global one."""
         return self.shrink == 0
 
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, LearnedSpec]:
         """A threshold per label, and the global one."""
-        return super().parts() | {"thresholds": Part("labels", low=0.0, high=NEVER)}
+        return super().parts() | {"thresholds": LearnedSpec("labels", low=0.0, high=NEVER)}
 
     def learn(self, p: Tensor, on: Tensor, known: Tensor) -> dict[str, Tensor]:
         """`thresholds` (labels,), and `pooled`, the global one."""

@@ -8,10 +8,7 @@ from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.decide._base import Rule
-from labelset.decide._largest import largest
-
-__all__ = ["TopK"]
+from labelset.decide._base import Rule, largest
 
 
 @dataclass(kw_only=True, eq=False)

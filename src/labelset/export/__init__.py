@@ -1,10 +1,27 @@
 """A run as one file for other programs: ONNX, torch.export, safetensors."""
 
-from labelset.export._check import ExportFailed
-from labelset.export._graph import NotExportable
-from labelset.export._onnx import to_onnx
-from labelset.export._pipeline import Pipeline
-from labelset.export._safetensors import to_safetensors
-from labelset.export._torch import to_torch
+from typing import TYPE_CHECKING
 
-__all__ = ["ExportFailed", "NotExportable", "Pipeline", "to_onnx", "to_safetensors", "to_torch"]
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from labelset.export.check import ExportFailed
+    from labelset.export.onnx import NotExportable, onnx_file, to_onnx
+    from labelset.export.pipeline import Pipeline
+    from labelset.export.safetensors import safetensors_file, to_safetensors
+    from labelset.export.torch_program import to_torch, torch_file
+else:
+    __getattr__, __dir__ = door(__name__)
+
+
+__all__ = [
+    "ExportFailed",
+    "NotExportable",
+    "Pipeline",
+    "onnx_file",
+    "safetensors_file",
+    "to_onnx",
+    "to_safetensors",
+    "to_torch",
+    "torch_file",
+]

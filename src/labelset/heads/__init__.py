@@ -1,12 +1,18 @@
 """Heads: features to logits, with the matrix that `labelset.verify` proves things about."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from labelset.catalog import Catalog
-from labelset.heads._base import Head
-from labelset.heads._cover import draw_expressible, expressible, log2_expressible
-from labelset.heads._files import load, save
-from labelset.heads._order import order_by_cooccurrence
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from labelset.heads._base import Head, load, save, store_by_feature
+    from labelset.heads._capacity import draw_expressible, expressible, log2_expressible
+    from labelset.heads.dft import order_by_cooccurrence
+else:
+    __getattr__, __dir__ = door(__name__)
 
 __all__ = [
     "Head",
@@ -19,9 +25,10 @@ __all__ = [
     "names",
     "order_by_cooccurrence",
     "save",
+    "store_by_feature",
 ]
 
-catalog: Catalog[Head] = Catalog(__name__, Head, "head")  # type: ignore[type-abstract]
+catalog: Catalog[Head] = Catalog(__name__, "Head", "head")
 
 
 def build(name: str, **hyperparameters: Any) -> Head:

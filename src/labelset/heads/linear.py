@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from labelset import check
 from labelset.heads._base import Head, affine
 
-__all__ = ["Linear"]
-
 
 class Linear(Head):
     """One matrix from features to labels, or two with `rank` numbers in between.
@@ -18,7 +16,7 @@ class Linear(Head):
         full:        logits = W e + b
         bottleneck:  logits = W x + b,  x = P e + c,  x of length rank
 
-    With fewer numbers in x than labels most label sets cannot be said; `labelset.verify` tells
+    With fewer numbers in x than labels most label sets cannot be produced; `labelset.verify` tells
     which.
 
     >>> import torch

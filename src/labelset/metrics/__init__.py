@@ -1,25 +1,54 @@
 """Metrics: `build(name, **hyperparameters)`, `names()`, reliability curves, and the base."""
 
+from __future__ import annotations
+
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labelset.catalog import Catalog
-from labelset.metrics._base import Metric, Result
-from labelset.metrics._reliability import Reliability, reliability
-from labelset.metrics._stream import Stream
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from labelset.metrics._base import (
+        Kept,
+        Metric,
+        Result,
+        RowMean,
+        State,
+        Stream,
+        confusion,
+        known_counts,
+        ratio,
+    )
+    from labelset.metrics._order import positive_ranks, weighted_precision
+    from labelset.metrics._reliability import Binned, EntryMean, Reliability, diagram, reliability
+else:
+    __getattr__, __dir__ = door(__name__)
+
 
 __all__ = [
+    "Binned",
+    "EntryMean",
+    "Kept",
     "Metric",
     "Reliability",
     "Result",
+    "RowMean",
+    "State",
     "Stream",
     "build",
     "catalog",
+    "confusion",
+    "diagram",
+    "known_counts",
     "names",
+    "positive_ranks",
+    "ratio",
     "reliability",
+    "weighted_precision",
 ]
 
-catalog: Catalog[Metric] = Catalog(__name__, Metric, "metric")  # type: ignore[type-abstract]
+catalog: Catalog[Metric] = Catalog(__name__, "Metric", "metric")
 
 
 def build(name: str, **hyperparameters: Any) -> Metric:
@@ -29,7 +58,7 @@ def build(name: str, **hyperparameters: Any) -> Metric:
     5
     """
     short = re.fullmatch(r"(.+@)(\d+)", name) if isinstance(name, str) else None
-    if short and f"{short[1]}k" in catalog.classes:
+    if short and f"{short[1]}k" in catalog:
         if "k" in hyperparameters:
             raise TypeError(f"{name!r} states k already; leave out k={hyperparameters['k']!r}")
         name, hyperparameters = f"{short[1]}k", {"k": int(short[2]), **hyperparameters}

@@ -7,23 +7,20 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
-from labelset import _given
+from labelset import inputs
 from labelset.labels import Labels
-from labelset.metrics._stream import State, Stream
-
-__all__ = ["Metric", "Result", "RowMean", "mean_of_defined", "ratio"]
 
 CHECKED = {
-    "scores": lambda given, labels: _hard_truth(*_given.paired_scores(given, labels)),
-    "probabilities": _given.paired_probabilities,
-    "label sets": _given.label_sets,
+    "scores": lambda given, labels: _hard_truth(*inputs.paired_scores(given, labels)),
+    "probabilities": inputs.paired_probabilities,
+    "label sets": inputs.label_sets,
 }
 
 
 def _hard_truth(v: Tensor, y: Labels) -> tuple[Tensor, Labels]:
-    return v, _given.hard(y)
+    return v, inputs.hard(y)
 
 
 @dataclass(frozen=True)
@@ -139,3 +136,165 @@ def ratio(top: Tensor, bottom: Tensor, otherwise: float = torch.nan) -> Tensor:
     """top / bottom in float64, and another value where the bottom is 0."""
     top, bottom = top.double(), bottom.double()
     return torch.where(bottom > 0, top / bottom.clamp(min=1e-300), otherwise)
+
+
+def confusion(predicted: Labels, labels: Labels, by_class: bool) -> Tensor:
+    """(3, classes or rows): true positives, false positives, false negatives; unknown left out."""
+    ours, theirs = _keys(predicted), _keys(labels)
+    free = None if labels.values is None else labels.values.isnan()
+    on = theirs if free is None else theirs[~free]
+    counted = ours if free is None else ours[~_among(ours, theirs[free])]
+    hit = _among(counted, on)
+    return torch.stack(
+        [
+            _count(counted[hit], labels, by_class),
+            _count(counted[~hit], labels, by_class),
+            _count(on[~_among(on, counted)], labels, by_class),
+        ]
+    )
+
+
+def known_counts(labels: Labels, by_class: bool) -> Tensor:
+    """(classes or rows,): how many entries are known."""
+    lines, width = labels.shape[::-1] if by_class else labels.shape
+    full = torch.full((lines,), width, device=labels.device)
+    if labels.values is None:
+        return full
+    return full - _count(_keys(labels)[labels.values.isnan()], labels, by_class)
+
+
+def _keys(labels: Labels) -> Tensor:
+    """Each stored entry as one rising number."""
+    return labels.rows() * labels.n + labels.indices
+
+
+def _among(keys: Tensor, others: Tensor) -> Tensor:
+    """Which of some rising numbers are among others, rising too."""
+    if not len(others):
+        return torch.zeros(len(keys), dtype=torch.bool, device=keys.device)
+    at = torch.searchsorted(others, keys).clamp(max=len(others) - 1)
+    return others[at] == keys
+
+
+def _count(keys: Tensor, labels: Labels, by_class: bool) -> Tensor:
+    if not labels.n:
+        return torch.zeros(0 if by_class else len(labels), dtype=torch.int64, device=keys.device)
+    if by_class:
+        return torch.bincount(keys % labels.n, minlength=labels.n)
+    return torch.bincount(keys // labels.n, minlength=len(labels))
+
+
+class Kept:
+    """Rows that a metric needs whole, because its value is not a function of sums."""
+
+    def __init__(self, given: Tensor, labels: Labels) -> None:
+        self.parts = [(given, labels)]
+
+    def __add__(self, other: Kept) -> Kept:
+        both = Kept.__new__(Kept)
+        both.parts = self.parts + other.parts
+        return both
+
+    def copied(self) -> Kept:
+        """The same in memory of its own, whatever becomes of the batch."""
+        given, labels = self.together()
+        return Kept(given.clone(), labels)
+
+    def to_cpu(self) -> Kept:
+        """The same in main memory."""
+        given, labels = self.together()
+        return Kept(given.cpu(), labels.to("cpu"))
+
+    def together(self) -> tuple[Tensor, Labels]:
+        """All rows in one."""
+        if len(self.parts) > 1:
+            given = torch.cat([part for part, _ in self.parts])
+            self.parts = [(given, Labels.stack([labels for _, labels in self.parts]))]
+        return self.parts[0]
+
+
+State = dict[str, Any]
+"""Tensors, which add up, and `Kept`, which is put together."""
+
+
+class Stream:
+    """An accumulator for one metric: update with batches, compute when done.
+
+    >>> from labelset.metrics import build
+    >>> stream = build("hamming").stream()
+    >>> stream.update([[1, 0]], [[1, 1]])
+    >>> stream.update([[0, 0]], [[0, 0]])
+    >>> stream.compute()
+    0.25
+    """
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+        self.total: State | None = None
+        self.n: int | None = None
+
+    def update(self, given: Any, labels: Any) -> None:
+        """Count a batch."""
+        given, y = self.metric.checked(given, labels)
+        if self.n not in (None, y.n):
+            raise ValueError(f"batches must have equal numbers of labels, got {self.n} and {y.n}")
+        state = self.metric.state(given, y)
+        self.n = y.n
+        kept = {key: v.copied() if isinstance(v, Kept) else v for key, v in state.items()}
+        self._add(kept)
+
+    def compute(self) -> float:
+        """The value over all that was counted."""
+        return self.report().value
+
+    def report(self) -> Result:
+        """The same, with its parts."""
+        if self.total is None:
+            raise ValueError("nothing was counted yet: call update(...) first")
+        return self.metric.result(self.total)
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.total, self.n = None, None
+
+    def merge(self, other: Stream) -> None:
+        """Count what another stream of an equal metric has counted."""
+        if not _equal(self.metric, other.metric):
+            raise ValueError("only streams of the same metric with the same settings can be merged")
+        if None not in (self.n, other.n) and self.n != other.n:
+            raise ValueError(f"streams must have equal numbers of labels: {self.n}, {other.n}")
+        if other.total is not None:
+            self.n = other.n
+            self._add(other.total)
+
+    def gather(self) -> Stream:
+        """A stream of what all processes have counted, where torch.distributed is running."""
+        everyone = Stream(self.metric)
+        if not (distributed.is_available() and distributed.is_initialized()):
+            everyone.merge(self)
+            return everyone
+        parts: list[Any] = [None] * distributed.get_world_size()
+        distributed.all_gather_object(parts, (_on_cpu(self.total), self.n))
+        for total, n in parts:
+            if total is not None:
+                everyone.n = n
+                everyone._add(total)
+        return everyone
+
+    def _add(self, state: State) -> None:
+        old = self.total
+        self.total = state if old is None else {key: old[key] + state[key] for key in old}
+
+
+def _on_cpu(state: State | None) -> State | None:
+    """Processes may sit on different devices; what they count meets in main memory."""
+    if state is None:
+        return None
+    return {key: v.to_cpu() if isinstance(v, Kept) else v.cpu() for key, v in state.items()}
+
+
+def _equal(one: Metric, other: Metric) -> bool:
+    if type(one) is not type(other):
+        return False
+    pairs = zip(one.settings().values(), other.settings().values(), strict=True)
+    return all(torch.equal(a, b) if isinstance(a, Tensor) else a == b for a, b in pairs)

@@ -1,18 +1,20 @@
-"""Reliability curves: what was predicted against what was seen, bin by bin."""
+"""Reliability curves, bin by bin, their diagram, and the metrics that are made of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from labelset import _given, check
+from labelset import charts, check, inputs
+from labelset.catalog import hyper
 from labelset.labels import Labels
-
-__all__ = ["CELLS", "Reliability", "bin_sums", "mass_bin_sums", "reliability"]
+from labelset.metrics._base import Kept, Metric, Result, State
 
 CELLS = 2**22  # entries turned to float64 at a time
 
@@ -78,7 +80,7 @@ def reliability(
     """
     check.whole("bins", bins, low=1)
     check.one_of("binning", binning, ("width", "mass"))
-    p, y = _given.paired_probabilities(probs, labels)
+    p, y = inputs.paired_probabilities(probs, labels)
     sums = (bin_sums if binning == "width" else mass_bin_sums)(p, y, bins, per_label)
     if not bool(sums[0].any()):
         raise ValueError("not defined: no label is known")
@@ -132,3 +134,124 @@ def _mass(prob: Tensor, target: Tensor, bins: int) -> Tensor:
 
 def _over_labels(each: Tensor) -> float:
     return float(each.nanmean())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Binned(Metric):
+    """The gaps between mean probability and observed frequency in bins of probability."""
+
+    bins: int = hyper(15, "how many bins")
+    binning: str = hyper("width", "`width`: equal steps of probability; `mass`: equal numbers")
+    average: str = hyper("pooled", "`pooled` over all entries, or the mean over each `class`")
+
+    takes = "probabilities"
+    higher_is_better = False
+    best = torch.nan
+    examples = ({}, {"average": "class"}, {"binning": "mass", "bins": 4})
+    gap: ClassVar[str]
+    """The method of `Reliability` that makes one number of the bins."""
+
+    def __post_init__(self) -> None:
+        check.whole("bins", self.bins, low=1)
+        check.one_of("binning", self.binning, ("width", "mass"))
+        check.one_of("average", self.average, ("pooled", "class"))
+
+    def state(self, given: Tensor, labels: Labels) -> State:
+        if self.binning == "mass":
+            return {"kept": Kept(given, labels)}
+        return {"sums": bin_sums(given, labels, self.bins, self.average == "class")}
+
+    def result(self, state: State) -> Result:
+        per_label = self.average == "class"
+        if "kept" in state:
+            given, labels = state["kept"].together()
+            sums = mass_bin_sums(given, labels, self.bins, per_label)
+        else:
+            sums = state["sums"]
+        if not bool(sums[0].any()):
+            raise ValueError("not defined: no label is known")
+        left_out = int((sums[0].sum(-1) == 0).sum()) if per_label else 0
+        return Result(float(getattr(Reliability.of_sums(sums), self.gap)()), left_out=left_out)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EntryMean(Metric):
+    """The mean over known entries of a value of each."""
+
+    takes = "probabilities"
+    higher_is_better = False
+    best = 0.0
+
+    def entries(self, p: Tensor, y: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def state(self, given: Tensor, labels: Labels) -> State:
+        total = torch.zeros((), dtype=torch.float64, device=given.device)
+        entries = torch.zeros((), dtype=torch.int64, device=given.device)
+        step = max(CELLS // max(labels.n, 1), 1)
+        for first in range(0, len(given), step):
+            y = labels[first : first + step].dense(torch.float64)
+            known = ~y.isnan()
+            p = given[first : first + step].double()
+            total += self.entries(p[known], y[known]).sum()
+            entries += known.sum()
+        return {"sum": total, "entries": entries}
+
+    def result(self, state: State) -> Result:
+        if not int(state["entries"]):
+            raise ValueError("not defined: no label is known")
+        return Result(float(state["sum"] / state["entries"]))
+
+
+def diagram(curves: Mapping[str, Reliability], title: str, level: float = 0.95) -> str:
+    """A self-contained SVG of one or more reliability curves, by name.
+
+    A point is a bin: the mean probability that was predicted, and the frequency of positives. On
+    the dashed diagonal the two agree. The band is Wilson's interval at `level`, which takes entries
+    for independent; larger points hold more entries. Below: the entries of each bin, on a
+    logarithmic scale.
+
+    >>> diagram({"link": reliability([[0.2, 0.7]], [[0, 1]])}, "Two labels")[:4]
+    '<svg'
+    """
+    if not curves:
+        raise ValueError("a reliability diagram needs at least one curve, got none")
+    lines: list[charts.Mark] = [charts.Line([(0.0, 0.0), (1.0, 1.0)], None)]
+    tallies = list[charts.Bars]()
+    for i, (name, curve) in enumerate(curves.items()):
+        if curve.count.ndim != 1:
+            raise ValueError(
+                f"{name} must be one pooled curve, got shape {tuple(curve.count.shape)}; call "
+                "reliability(..., per_label=False)"
+            )
+        some, bins = curve.count > 0, len(curve.count)
+        columns = (curve.count, curve.confidence, curve.frequency, *curve.interval(level))
+        count, p, f, low, high = (column[some].tolist() for column in columns)
+        key = f"{name}: ACE {curve.ace():.4f}, {int(curve.count.sum()):,} entries"
+        sizes = [1.5 + 0.4 * math.log1p(n) for n in count]
+        lines.append(charts.Band(list(zip(p, low, high, strict=True)), i))
+        lines.append(charts.Line(list(zip(p, f, strict=True)), i, key, dots=sizes))
+        tallies.append(charts.Bars(_tally(count, p, bins, i / len(curves), 1 / len(curves)), i))
+    most = max(height for bars in tallies for *_, height in bars.bars)
+    powers = {10**k: math.log1p(10**k) for k in (0, math.floor(math.log10(math.expm1(most))))}
+    ticks = [(height, f"{n:,}") for n, height in powers.items()]
+    unmarked = [(tick, "") for tick, _ in charts.unit_ticks()]
+    upper = charts.Panel(title, "", "frequency of positives", lines, x_ticks=unmarked)
+    lower = charts.Panel(
+        "", "predicted probability", "entries", tallies, y=(0.0, most), y_ticks=ticks
+    )
+    panels = [replace(upper, height=360), replace(lower, height=80)]
+    return charts.svg([replace(panel, width=360, grid="xy") for panel in panels], title, across=1)
+
+
+def _tally(
+    count: list[float], p: list[float], bins: int, at: float, share: float
+) -> list[tuple[float, float, float]]:
+    """Bars for the entries by equal steps of probability, whatever the bins were: one of several
+    curves begins `at` its share of each step. Heights are logarithms."""
+    steps = dict[int, float]()
+    for n, mean in zip(count, p, strict=True):
+        step = max(math.ceil(mean * bins) - 1, 0)
+        steps[step] = steps.get(step, 0.0) + n
+    starts = {step: (step + 0.1 + 0.8 * at) / bins for step in steps}
+    return [(x, x + 0.8 * share / bins, math.log1p(steps[step])) for step, x in starts.items()]

@@ -16,12 +16,8 @@ from torch import Tensor
 from labelset import check
 from labelset.catalog import hyper
 from labelset.labels import Labels
-from labelset.metrics._base import Metric, Result, RowMean, ratio
-from labelset.metrics._confusion import known_counts
-from labelset.metrics._ranks import Ranks, ranks
-from labelset.metrics._stream import State
-
-__all__ = ["F1AtK", "NDCGAtK", "PSPAtK", "PrecisionAtK", "RecallAtK", "propensities"]
+from labelset.metrics._base import Metric, Result, RowMean, State, known_counts, ratio
+from labelset.metrics._order import PositiveRanks, positive_ranks
 
 # Worked by hand below, k = 2: one hit of one, one of two, nothing on, nothing known.
 CASE = {
@@ -33,7 +29,7 @@ TIED = {"given": ((0.5, 0.5),), "labels": ((1, 0),), "settings": {"k": 1}}
 SECOND = 1 / math.log2(3)  # what the second place is worth
 
 
-def in_top(found: Ranks, k: int) -> Tensor:
+def in_top(found: PositiveRanks, k: int) -> Tensor:
     """For each label that is on, the chance that it is among the first k of its row."""
     return ((k - found.above).double() / found.level).clamp(0, 1)
 
@@ -67,7 +63,7 @@ class PrecisionAtK(_AtK):
     why_undefined = "no label is known"
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
-        found = ranks(given, labels)
+        found = positive_ranks(given, labels)
         share = found.sums(in_top(found, self.k)) / self.k
         return torch.where(known_counts(labels, by_class=False) > 0, share, torch.nan)
 
@@ -84,7 +80,7 @@ class RecallAtK(_AtK):
     best = torch.nan
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
-        found = ranks(given, labels)
+        found = positive_ranks(given, labels)
         return ratio(found.sums(in_top(found, self.k)), found.on)
 
 
@@ -102,7 +98,7 @@ class F1AtK(_AtK):
     best = torch.nan
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
-        found = ranks(given, labels)
+        found = positive_ranks(given, labels)
         f = 2 * found.sums(in_top(found, self.k)) / (self.k + found.on)
         return torch.where(found.on > 0, f, torch.nan)
 
@@ -123,7 +119,7 @@ class NDCGAtK(_AtK):
     )
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
-        found = ranks(given, labels)
+        found = positive_ranks(given, labels)
         place = torch.arange(2, self.k + 2, dtype=torch.float64, device=given.device)
         worth = torch.cat([place.new_zeros(1), (1 / place.log2()).cumsum(0)])
         low, high = found.above.clamp(max=self.k), found.at_least.clamp(max=self.k)
@@ -188,7 +184,7 @@ class PSPAtK(Metric):
         if labels.n != len(self.propensity):
             raise ValueError(f"propensity is for {len(self.propensity)} labels, not {labels.n}")
         weight = (1 / self.propensity).to(given.device)
-        found = ranks(given, labels)
+        found = positive_ranks(given, labels)
         on = labels.dense(torch.float64) == 1
         ideal = torch.where(on, weight, 0.0).topk(min(self.k, labels.n), dim=1).values.sum()
         return {"had": _hits(found, given, on, weight, self.k), "best": ideal}
@@ -199,7 +195,7 @@ class PSPAtK(Metric):
         return Result(float(state["had"] / state["best"]))
 
 
-def _hits(found: Ranks, v: Tensor, on: Tensor, weight: Tensor, k: int) -> Tensor:
+def _hits(found: PositiveRanks, v: Tensor, on: Tensor, weight: Tensor, k: int) -> Tensor:
     """The sum of weights of labels that are on, times the chance that they are in the top k."""
     # entries of a row rise in score: the label of each is found by sorting likewise
     rows, columns = on.nonzero(as_tuple=True)

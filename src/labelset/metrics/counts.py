@@ -11,12 +11,16 @@ from torch import Tensor
 from labelset import check
 from labelset.catalog import hyper
 from labelset.labels import Labels
-from labelset.metrics._base import Metric, Result, RowMean, mean_of_defined, ratio
-from labelset.metrics._confusion import confusion, known_counts
-from labelset.metrics._stream import State
-
-__all__ = ["CF1", "OF1", "F1Macro", "F1Micro", "F1Samples", "F1Weighted", "Hamming", "Precision"]
-__all__ += ["Recall", "SubsetAccuracy"]
+from labelset.metrics._base import (
+    Metric,
+    Result,
+    RowMean,
+    State,
+    confusion,
+    known_counts,
+    mean_of_defined,
+    ratio,
+)
 
 # Worked by hand below. Of the last class and of the last row nothing is known. By class, (true
 # positives, false positives, false negatives) are (1, 1, 0), (0, 1, 0), (1, 0, 1); by row (1, 1, 1)

@@ -9,17 +9,22 @@ from torch import Tensor
 
 from labelset.catalog import hyper
 from labelset.labels import Labels
-from labelset.metrics._base import Metric, Result, RowMean, mean_of_defined, ratio
-from labelset.metrics._confusion import known_counts
-from labelset.metrics._ranks import Ranks, ranks
-from labelset.metrics._stream import Kept, State
-
-__all__ = ["Coverage", "MAPClass", "MAPSample", "RankingLoss"]
+from labelset.metrics._base import (
+    Kept,
+    Metric,
+    Result,
+    RowMean,
+    State,
+    known_counts,
+    mean_of_defined,
+    ratio,
+)
+from labelset.metrics._order import PositiveRanks, positive_ranks
 
 UNKNOWN = (torch.nan,) * 3
 
 
-def average_precision(found: Ranks, interpolated: bool = False) -> Tensor:
+def average_precision(found: PositiveRanks, interpolated: bool = False) -> Tensor:
     """(lines,): the mean over labels that are on of the precision at their scores.
 
     Equal scores count together, as in scikit-learn. Interpolated: at each recall the best
@@ -31,7 +36,7 @@ def average_precision(found: Ranks, interpolated: bool = False) -> Tensor:
     return ratio(found.sums(precision), found.on)
 
 
-def _best_so_far(precision: Tensor, found: Ranks) -> Tensor:
+def _best_so_far(precision: Tensor, found: PositiveRanks) -> Tensor:
     """For each entry the largest precision of an entry of its line with no higher score."""
     # entries rise in score within a line; adding 2 per line makes one running maximum serve all
     shifted = precision + 2.0 * found.line
@@ -79,7 +84,7 @@ class MAPClass(Metric):
 
     def result(self, state: State) -> Result:
         given, labels = state["kept"].together()
-        found = ranks(given, labels, by_class=True)
+        found = positive_ranks(given, labels, by_class=True)
         each = average_precision(found, self.interpolated)
         return mean_of_defined(each, "no class has a row in which it is on")
 
@@ -116,7 +121,7 @@ class MAPSample(RowMean):
     )
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
-        return average_precision(ranks(given, labels), self.interpolated)
+        return average_precision(positive_ranks(given, labels), self.interpolated)
 
 
 class Coverage(RowMean):
@@ -144,7 +149,7 @@ class Coverage(RowMean):
     )
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
-        found = ranks(given, labels)
+        found = positive_ranks(given, labels)
         deepest = torch.zeros(len(labels), dtype=torch.int64, device=given.device)
         depth = deepest.scatter_reduce(0, found.line, found.at_least, "amax").double()
         return torch.where(known_counts(labels, by_class=False) > 0, depth, torch.nan)
@@ -175,7 +180,7 @@ class RankingLoss(RowMean):
     )
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
-        found = ranks(given, labels)
+        found = positive_ranks(given, labels)
         wrong = found.sums((found.at_least - found.on_at_least).double())
         known = known_counts(labels, by_class=False)
         share = ratio(wrong, found.on * (known - found.on), 0.0)

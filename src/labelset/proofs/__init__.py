@@ -1,4 +1,4 @@
-"""Proofs of what a head can and cannot say: `verify`, and what it returns."""
+"""Proofs of what a head can and cannot produce: `verify`, and what it returns."""
 
 from __future__ import annotations
 
@@ -12,12 +12,20 @@ from torch import distributed
 
 from labelset import check
 from labelset.labels import Labels
-from labelset.proofs._device import DeviceProver, parts
-from labelset.proofs._problem import Problem, distinct, read_model, signs_of
+from labelset.proofs._certify import independent
+from labelset.proofs._device import DeviceProver, batches
 from labelset.proofs._prove import Verdict, prove
+from labelset.proofs.problem import Problem, distinct, read_matrix, read_model, signs_of
 from labelset.proofs.verification import ProofFailed, Verification
 
-__all__ = ["ProofFailed", "Verification", "verify"]
+__all__ = [
+    "ProofFailed",
+    "Verification",
+    "distinct",
+    "independent",
+    "read_matrix",
+    "verify",
+]
 
 Progress = Callable[[int, int], None]
 CELLS = 2**25  # signs, or numbers of the searches' factors, held at a time
@@ -33,6 +41,7 @@ def verify(
     seconds: float = 60.0,
     progress: Progress | None = None,
     device: str | torch.device | None = None,
+    alone: bool = False,
 ) -> Verification:
     """Whether sign(W x + b) can be each label set for some x, with a proof for every verdict.
 
@@ -40,7 +49,8 @@ def verify(
     `Labels.from_dense` takes; unknown labels are free. Label sets whose region is so small that
     double precision cannot decide them are taken up in higher precision for `seconds` in all; those
     left over are "undecided". With `eps`, `v.at_least()` tells which have rho >= eps. Under
-    torchrun every rank takes a share of the label sets, and each returns the whole result.
+    torchrun every rank takes a share of the label sets, and each returns the whole result; with
+    `alone` this process verifies them all, and the other ranks need not call.
     progress(done, all) is called as it goes.
 
     `device="cuda"` verifies all label sets together on a GPU. Proofs are of the same standard, and
@@ -55,7 +65,7 @@ def verify(
     [0, 1, 2]
     """
     problem = read_model(model, bias)
-    labels = Labels.from_dense(labels)
+    labels = Labels.of(labels)
     if labels.n != problem.n:
         raise ValueError(f"the weights have {problem.n} labels, the label sets {labels.n}")
     place = _place_of(device)
@@ -65,7 +75,7 @@ def verify(
     check.number("seconds", seconds, low=0.0)
     if eps is not None:
         check.number("eps", eps, low=0.0)
-    rank, ranks = _share()
+    rank, ranks = (0, 1) if alone else _share()
     mine = sets[rank::ranks]
     if place.type == "cpu":
         verdicts = _in_chunks(problem, mine, seconds, progress)
@@ -119,8 +129,8 @@ def _on_device(
 ) -> list[Verdict]:
     """Verdicts from the device, and from the processor where the device gives none."""
     prover, found = DeviceProver(problem, place), list[Verdict | None]()
-    for part in parts(problem, sets, place):
-        found += prover(part)
+    for some in batches(problem, sets, place):
+        found += prover(some)
         if progress is not None:
             progress(sum(v is not None for v in found), len(sets))
     left = [i for i, v in enumerate(found) if v is None]

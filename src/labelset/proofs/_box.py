@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelset.labels import Labels
-from labelset.proofs._problem import Problem, signs_of
 from labelset.proofs._prove import Verdict
-
-__all__ = ["box_radii"]
+from labelset.proofs.problem import Problem, signs_of
 
 Floats = NDArray[np.float64]
 AGREE = 1e-6

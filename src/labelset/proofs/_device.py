@@ -1,13 +1,21 @@
 """Verdicts of many label sets on a device that computes in float64 (CUDA), all together.
 
-Searches, bounds and certificates are computed there, by the bounds of `_certify`. Whatever is not
-proven there, and the label sets that need no search, are left to `_prove` on the processor.
+The signed unit rows are one matrix for all label sets, with a sign per entry: what concerns all
+rows is one product with that matrix, the signs going before or after it. Every label set has a
+working set of a few rows, those of least margin at its point. `separate` solves all of these
+together, prices all rows at the new points in one product, and renews the working sets, until no
+row matters that is not in them. Where the norm vanishes the origin seems to be in the hull of a
+working set, and `surround` moves the multipliers to a vertex: d + 1 rows, the certificate.
+
+What they find is proven by the bounds of `_certify`. Whatever is not proven there, and the label
+sets that need no search, are left to `_prove` on the processor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,22 +24,189 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labelset.labels import Labels
-from labelset.proofs import _certify, _device_search
-from labelset.proofs._device_rows import SignedRows
-from labelset.proofs._device_search import Found
-from labelset.proofs._problem import Problem
+from labelset.proofs import _certify
+from labelset.proofs._device_interior import Interior, begin, step
 from labelset.proofs._prove import AGREE, Verdict, reopened
+from labelset.proofs.problem import Problem
 
-__all__ = ["DeviceProver", "parts"]
+
+@dataclass(frozen=True)
+class SignedRows:
+    """A_l: row i is signs[l, i] * unit[i]; sign 0 leaves it out."""
+
+    unit: Tensor
+    """(n, d), float64"""
+    signs: Tensor
+    """(L, n), int8"""
+    unknown: bool
+    """Whether any sign is 0."""
+
+    def __getitem__(self, which: Tensor) -> SignedRows:
+        return replace(self, signs=self.signs[which])
+
+    def margins(self, w: Tensor) -> Tensor:
+        """(L, n): A w, infinite for rows that are left out."""
+        margins = (w @ self.unit.T).mul_(self.signs)
+        return margins.masked_fill_(self.signs == 0, torch.inf) if self.unknown else margins
+
+    def mean(self) -> Tensor:
+        """(L, d): A' lam of `halves` of all rows."""
+        return (halves(self.signs) * self.signs) @ self.unit
+
+    def some(self, which: Tensor) -> Tensor:
+        """(L, k, d): rows by number."""
+        return self.unit[which] * self.signs.gather(1, which)[..., None]
+
+    def working(self, which: Tensor) -> Tensor:
+        """(L, k, d + 1): G = [A -1] of rows by number; 0 for rows that are left out."""
+        signs = self.signs.gather(1, which)[..., None]
+        rows = self.unit.new_empty(*which.shape, self.unit.shape[1] + 1)
+        torch.mul(self.unit[which], signs, out=rows[..., :-1])
+        rows[..., -1:] = -signs.abs()
+        return rows
+
+
+def halves(signs: Tensor) -> Tensor:
+    """(L, k): half of the weight on the labels that are on, half on those that are off."""
+    on, off = (signs == 1).double(), (signs == -1).double()
+    lam = on / on.sum(1, keepdim=True).clamp_min(1) + off / off.sum(1, keepdim=True).clamp_min(1)
+    return lam / lam.sum(1, keepdim=True)
+
+
+TOLERANCES = (0.2, 1e-2, *[1e-7] * 6)  # the relative gap at which each round ends
+CLOSE = 3e-7  # the one, over all rows, at which a search ends
+NOUGHT = 1e-4  # |w|^2 over the gap, below which the norm counts as 0
+STAY = 1e-3  # rows stay in a working set whose multiplier is so large a share of the largest
+STEPS = 15
+FEW = 32  # a round ends when one label set in so many is not done
+Done = Callable[[Interior], Tensor]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where the searches ended."""
+
+    at: Interior
+    which: Tensor
+    """(L, m): the rows of the working sets"""
+    least: Tensor
+    """(L,): the least margin of all rows at w; -inf where the hull seems to hold the origin"""
+
+    def __getitem__(self, some: Tensor) -> Found:
+        return Found(self.at[some], self.which[some], self.least[some])
+
+    def put(self, live: Tensor, at: Interior, which: Tensor, least: Tensor) -> None:
+        """Write where some of the label sets stand, in place."""
+        self.at.put(live, at)
+        self.which[live], self.least[live] = which, least
+
+
+def working_size(n: int, d: int) -> int:
+    """How many rows a working set has."""
+    return min(n, 3 * d + 8)
+
+
+def separate(rows: SignedRows) -> Found:
+    """Points of least norm of the hulls."""
+    d = rows.unit.shape[1]
+    which = _lowest(rows.margins(rows.mean()), d)
+    lam = halves(rows.signs.gather(1, which))
+    found, live = _nothing(which, d), torch.arange(len(which), device=which.device)
+    for tolerance in TOLERANCES:
+        working = rows.working(which)
+        at = _until(working, begin(working, lam), partial(_settled, tolerance), 1.0)
+        around = _vanished(at)
+        margins = rows.margins(at.z[:, :-1])
+        least = margins.amin(1)
+        found.put(live, at, which, least.masked_fill(around, -torch.inf))
+        left = torch.nonzero((at.norms - least > CLOSE * at.norms) & ~around)[:, 0]
+        if not len(left):
+            break
+        rows, live = rows[left], live[left]
+        which, lam = _renewed(margins[left], which[left], at.lam[left], d)
+    return found
+
+
+def _nothing(which: Tensor, d: int) -> Found:
+    """Space for what is to be found."""
+    count, m = which.shape
+    z, s, lam, least = (
+        torch.zeros(shape, dtype=torch.float64, device=which.device)
+        for shape in ((count, d + 1), (count, m), (count, m), (count,))
+    )
+    return Found(Interior(z, s, lam), which.clone(), least)
+
+
+def _lowest(margins: Tensor, d: int) -> Tensor:
+    """(L, m): the rows of least margin."""
+    return margins.topk(working_size(margins.shape[1], d), largest=False, sorted=False).indices
+
+
+def _renewed(margins: Tensor, which: Tensor, lam: Tensor, d: int) -> tuple[Tensor, Tensor]:
+    """The next working sets, and the multipliers of the last for the rows in both."""
+    weights = torch.zeros_like(margins).scatter_(1, which, lam)
+    stay = weights > STAY * lam.amax(1, keepdim=True)
+    which = _lowest(margins.masked_fill_(stay, -torch.inf), d)
+    return which, weights.gather(1, which)
+
+
+def _vanished(at: Interior) -> Tensor:
+    return at.norms < NOUGHT * at.gap
+
+
+def _settled(tolerance: float, at: Interior) -> Tensor:
+    ratio = at.norms / at.gap
+    return (ratio * tolerance > 1) | (ratio < NOUGHT)
+
+
+def surround(rows: SignedRows, result: Found) -> tuple[Tensor, Tensor]:
+    """(L, d + 1) rows and weights of a simplex around the origin, from where `separate` ended.
+
+    There all multipliers are about equally far from 0. A small random cost on each row decides
+    which vertex they move to.
+    """
+    d, (_, m) = rows.unit.shape[1], result.which.shape
+    generator = torch.Generator().manual_seed(m)
+    cost = torch.rand(m, generator=generator, dtype=torch.float64).to(result.which.device)
+    scale = 1 / result.at.s.mean(1, keepdim=True)
+    start = Interior(result.at.z * scale, result.at.s * scale + cost, result.at.lam)
+
+    def sharp(at: Interior) -> Tensor:
+        largest = at.lam.topk(d + 2).values
+        return largest[:, -1] < 1e-3 * largest[:, -2]
+
+    end = _until(rows.working(result.which), start, sharp, 0.0, 4 * STEPS)
+    weights, place = end.lam.topk(d + 1)
+    return result.which.gather(1, place), weights
+
+
+def _until(rows: Tensor, at: Interior, done: Done, r: float, steps: int = STEPS) -> Interior:
+    """Steps until all label sets but a few are done or stuck; the batch shrinks as they are."""
+    few = len(at.z) // FEW
+    found, live = at.copy(), torch.arange(len(at.z), device=at.z.device)
+    moving = torch.ones_like(live, dtype=torch.bool)
+    for _ in range(steps):
+        at, moving = step(rows, at, r, moving)
+        moving = moving & ~done(at)
+        left = int(moving.sum())
+        if left <= few:
+            break
+        if left <= len(live) * 3 // 4:
+            found.put(live, at)
+            going = torch.nonzero(moving)[:, 0]
+            rows, at, live, moving = rows[going], at[going], live[going], moving[going]
+    found.put(live, at)
+    return found
+
 
 Maybe = list[Verdict | None]
 MEMORY = 2**28  # bytes for a batch where the device does not tell how much it has
 
 
-def parts(problem: Problem, sets: Labels, device: torch.device) -> Iterator[Labels]:
+def batches(problem: Problem, sets: Labels, device: torch.device) -> Iterator[Labels]:
     """Label sets in batches that fit into half of the device's free memory."""
     n, d = problem.rows.shape
-    m = _device_search.size(n, d)
+    m = working_size(n, d)
     each = 8 * (8 * n + 4 * (m + d) * (d + 1) + 32 * m)  # margins; working sets and their searches
     size = max(_free(device) // 2 // each, 1)
     for first in range(0, len(sets), size):
@@ -74,7 +249,7 @@ class DeviceProver:
         if not len(where) or n < d + 2:
             return verdicts
         rows = SignedRows(self.unit, signs[where], bool((signs == 0).any()))
-        found = _device_search.separate(rows)
+        found = separate(rows)
         around = found.least == -torch.inf
         for kind, prove in ((~around, self._argmaxable), (around, self._unargmaxable)):
             some = torch.nonzero(kind)[:, 0]
@@ -101,20 +276,20 @@ class DeviceProver:
             fine &= ~((one > 0) & (other > 0)).any(1)
         return fine
 
-    def _argmaxable(self, rows: SignedRows, found: Found) -> Maybe:
+    def _argmaxable(self, rows: SignedRows, result: Found) -> Maybe:
         """Proven bounds of rho from points and multipliers."""
         n, d = self.unit.shape
-        w = found.at.z[:, :-1]
-        least = found.least / w.norm(dim=1)
-        left_out = rows.signs.gather(1, found.which) == 0  # their multipliers weigh nothing
-        lam = found.at.lam.masked_fill(left_out, 0.0)
+        w = result.at.z[:, :-1]
+        least = result.least / w.norm(dim=1)
+        left_out = rows.signs.gather(1, result.which) == 0  # their multipliers weigh nothing
+        lam = result.at.lam.masked_fill(left_out, 0.0)
         weights, place = lam.topk(min(2 * d, n), sorted=False)
-        which = found.which.gather(1, place)
+        which = result.which.gather(1, place)
         points = torch.bmm(weights[:, None], rows.some(which))[:, 0]
         norms = (points.norm(dim=1) / weights.sum(1)).cpu().numpy()
         lower = _certify.searched_margin(least.cpu().numpy(), d)
         upper = _certify.hull_bound(norms, which.shape[1], d)
-        x, held, shares = (
+        x, corners, shares = (
             _certify.scaled(w.cpu().numpy()),
             which.cpu().numpy(),
             weights.cpu().numpy(),
@@ -122,7 +297,7 @@ class DeviceProver:
         none = np.zeros(which.shape[1])
         fine = (lower > 0) & (upper - lower <= AGREE * upper)
         return [
-            Verdict("argmaxable", low, high, x[i], hull=(held[i], shares[i], none))
+            Verdict("argmaxable", low, high, x[i], hull=(corners[i], shares[i], none))
             if good
             else None
             for i, (low, high, good) in enumerate(
@@ -130,14 +305,14 @@ class DeviceProver:
             )
         ]
 
-    def _unargmaxable(self, rows: SignedRows, found: Found) -> Maybe:
+    def _unargmaxable(self, rows: SignedRows, result: Found) -> Maybe:
         """Simplices that provably hold the origin."""
-        which, weights = _device_search.surround(rows, found)
+        which, weights = surround(rows, result)
         signed = replace(rows, unit=self.stored).some(which)
         holds = _certify.hold_origin(signed, weights).tolist()
-        held = which.sort(1).values.cpu().numpy()
+        corners = which.sort(1).values.cpu().numpy()
         return [
-            Verdict("unargmaxable", 0.0, 0.0, rows=held[i]) if good else None
+            Verdict("unargmaxable", 0.0, 0.0, rows=corners[i]) if good else None
             for i, good in enumerate(holds)
         ]
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["Interior", "begin", "step"]
-
 STEP = 0.99  # of the way to the boundary
 BELOW = 0.1  # how far t starts below the least margin, as a share of the gap there
 LEAST = 0.005  # the least product s * lam to start with, as a share of their mean

@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from labelset._atomic import write_bytes
+from labelset.files import write_bytes
 from labelset.labels import Labels
 from labelset.proofs import _exact
-from labelset.proofs._problem import Problem
 from labelset.proofs._prove import Verdict
+from labelset.proofs.problem import Problem
 from labelset.proofs.verification import ProofFailed, Verification
-
-__all__ = ["as_json", "load", "save"]
 
 
 def fingerprint(problem: Problem) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -14,20 +15,18 @@ from numpy.typing import NDArray
 from labelset import check
 from labelset.labels import Labels
 from labelset.proofs import _exact
-from labelset.proofs._problem import Problem, read_model, signs_of
 from labelset.proofs._prove import Verdict, exact_certificate, least_margin, least_norm
-
-__all__ = ["ProofFailed", "Verification"]
+from labelset.proofs.problem import Problem, read_model, signs_of
 
 Floats = NDArray[np.float64]
 
 
-class ProofFailed(AssertionError):
+class ProofFailed(RuntimeError, AssertionError):
     """A verdict could not be proven again from the weights."""
 
 
 class Verification:
-    """Which label sets a head can say, each verdict with its proof.
+    """Which label sets a head can produce, each verdict with its proof.
 
     Index i counts the rows of the labels that were given; equal rows share one verdict.
     """
@@ -70,7 +69,7 @@ class Verification:
 
     @property
     def radius(self) -> Floats:
-        """How robustly each label set can be said; NaN where it is not argmaxable.
+        """How robustly each label set can be produced; NaN where it is not argmaxable.
 
         rho, the proven lower bound, for radius="ball"; the paper's LP value for radius="box".
         """
@@ -130,10 +129,35 @@ class Verification:
     # ---- for people and for files ---------------------------------------------------------------
 
     def table(self, names: Sequence[str] | None = None, most: int = 5) -> str:
-        """How many can be said, the smallest radii, and which fail through which labels."""
-        from labelset.proofs._table import table
-
-        return table(self, names, most)
+        """How many can be produced, the smallest radii, and which fail through which labels."""
+        counts, rows = self.counts(), len(self)
+        n, d = self.problem.weight.shape
+        lines = [
+            f"{n:,} labels, {d:,} features; {rows:,} label sets, {len(self.verdicts):,} distinct",
+            "",
+        ]
+        for status, count in counts.items():
+            lines.append(f"  {status:13} {count:>9,}  {count / max(rows, 1):7.2%}")
+        values = self.sets.values
+        if values is not None and bool(values.isnan().any()):
+            lines.append("  (unknown labels were left free: verdicts are about the known ones)")
+        if self.problem.lines:
+            shown = ", ".join(
+                "{" + ", ".join(_name(r, names) for r, _ in g) + "}"
+                for g in self.problem.lines[:most]
+            )
+            lines.append(f"  rows on one line, so never independent of each other: {shown}")
+        if self.problem.empty.any():
+            dead = np.flatnonzero(self.problem.empty)[: 2 * most].tolist()
+            lines.append(
+                f"  rows of zeros, neither on nor off: {', '.join(_name(i, names) for i in dead)}"
+            )
+        if self.fragile.any():
+            lines.append(
+                f"  of these {int(self.fragile.sum()):,} fragile: by less than the rounding of the "
+                f"stored weights ({self.problem.rounding:.1e})"
+            )
+        return "\n".join([*lines, *_smallest(self, names, most), *_failing(self, names, most)])
 
     def as_json(self, proofs: bool = True) -> dict[str, Any]:
         """Everything as plain lists and numbers."""
@@ -206,3 +230,54 @@ class Verification:
             fine = _exact.combine((bias[rows] * signs[rows])[:, None], weights)[0] <= 0
         if not fine:
             raise ProofFailed(f"label set {at}: the certificate does not hold")
+
+
+def _smallest(result: Verification, names: Sequence[str] | None, most: int) -> list[str]:
+    each = result.set_radius
+    order = [int(i) for i in np.argsort(each) if np.isfinite(each[i])][:most]
+    if not order:
+        return []
+    kind = "rho" if result.boxes is None else f"radius in the box, over {result.box:g}"
+    lines = ["", f"Least robust label sets ({kind}):"]
+    for i in order:
+        value = each[i] if result.boxes is None else each[i] / result.box
+        lines.append(f"  {value:.3e}  {_labels(result, i, names)}")
+    return lines
+
+
+def _failing(result: Verification, names: Sequence[str] | None, most: int) -> list[str]:
+    lines, blame = list[str](), Counter[int]()
+    for status, word in (("unargmaxable", "Never produced"), ("undecided", "Undecided")):
+        hit = [i for i, v in enumerate(result.verdicts) if v.status == status]
+        if hit:
+            lines += ["", f"{word}, whatever the input:" if status != "undecided" else f"{word}:"]
+        for i in hit[:most]:
+            rows = int((result.which == i).sum())
+            lines.append(f"  {rows:>5,} x  {_labels(result, i, names)}")
+        if len(hit) > most:
+            lines.append(f"  ... and {len(hit) - most:,} more")
+        for i in hit:
+            certificate = result.verdicts[i].rows
+            blame.update(
+                [] if certificate is None else certificate[certificate < result.problem.n].tolist()
+            )
+    if blame:
+        worst = ", ".join(
+            f"{_name(i, names)} ({count})" for i, count in blame.most_common(2 * most)
+        )
+        lines += ["", f"Labels that most certificates rest on: {worst}"]
+    return lines
+
+
+def _labels(result: Verification, i: int, names: Sequence[str] | None) -> str:
+    labels = result.sets[i]
+    known = labels.indices if labels.values is None else labels.indices[~labels.values.isnan()]
+    shown = [_name(label, names) for label in known.tolist()]
+    more = f", ... ({len(shown)} labels)" if len(shown) > 8 else ""
+    return "{" + ", ".join(shown[:8]) + more + "}"
+
+
+def _name(label: int, names: Sequence[str] | None) -> str:
+    if names is None or label >= len(names):
+        return str(label)
+    return "".join(c if c.isprintable() else "?" for c in str(names[label]))

@@ -1,11 +1,23 @@
 """Queries such as `fork & apple & !knife`: ranking by them, and judging a model by how it ranks."""
 
-from labelset.retrieve._expected import Expected, expected_right
-from labelset.retrieve._figure import curves
-from labelset.retrieve._formula import And, Formula, Name, Not, Or
-from labelset.retrieve._protocol import Group, Retrieval, evaluate
-from labelset.retrieve._query import QueryError, parse
-from labelset.retrieve._rank import certain, log_scores, rank
+from typing import TYPE_CHECKING
+
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from labelset.retrieve.protocol import (
+        Expected,
+        Group,
+        Retrieval,
+        curves,
+        evaluate,
+        expected_right,
+    )
+    from labelset.retrieve.query import And, Formula, Name, Not, Or, QueryError, parse
+    from labelset.retrieve.ranking import certain, log_scores, rank
+else:
+    __getattr__, __dir__ = door(__name__)
+
 
 __all__ = [
     "And",

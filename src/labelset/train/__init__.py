@@ -1,13 +1,20 @@
 """Training: one loop for every encoder, head and loss."""
 
-from labelset.train._checkpoint import BadCheckpoint
-from labelset.train._lock import Busy
-from labelset.train._loop import train
-from labelset.train._progress import Progress
-from labelset.train._pseudo import PseudoLabelled, pseudo_label
-from labelset.train._settings import Settings
-from labelset.train._state import Diverged
-from labelset.train._trained import Trained
+from typing import TYPE_CHECKING
+
+from labelset.lazy import door
+
+if TYPE_CHECKING:
+    from labelset.files import Busy
+    from labelset.train._checkpoint import BadCheckpoint
+    from labelset.train._state import Diverged, Training, linked
+    from labelset.train.network import Progress, Trained, train
+    from labelset.train.pseudo import PseudoLabelled, pseudo_label, relabelled
+    from labelset.train.settings import Settings
+    from labelset.train.task import Task
+else:
+    __getattr__, __dir__ = door(__name__)
+
 
 __all__ = [
     "BadCheckpoint",
@@ -16,7 +23,11 @@ __all__ = [
     "Progress",
     "PseudoLabelled",
     "Settings",
+    "Task",
     "Trained",
+    "Training",
+    "linked",
     "pseudo_label",
+    "relabelled",
     "train",
 ]

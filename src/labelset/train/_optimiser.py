@@ -1,29 +1,18 @@
-"""Optimisers over a model, quick for the matrix that meets sparse features as well."""
+"""Optimisers, learning rates over time, and the average of weights."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from labelset.train._sharded import is_cut
-from labelset.train._shared_adam import SharedAdamW
-
-__all__ = ["OPTIMISERS", "Optimiser", "store_by_feature"]
+from labelset.train._over_ranks import is_cut
 
 OPTIMISERS = ("shared-adamw", "adamw", "sgd")
 MOMENTUM = 0.9
-
-
-def store_by_feature(head: nn.Module, features: int) -> None:
-    """Store the matrices that meet features with the numbers of one feature side by side.
-
-    Products with sparse rows then read and write whole lines of memory; shapes stay as they are.
-    """
-    for p in head.parameters():
-        if p.ndim == 2 and p.shape[1] == features:
-            p.data = p.data.T.contiguous().T
 
 
 class Optimiser:
@@ -71,8 +60,8 @@ class Optimiser:
 
     def restore(self, state: list[dict[str, Any]]) -> None:
         """Go on where `state` was."""
-        for optimiser, held in zip(self.inner, state, strict=True):
-            optimiser.load_state_dict(held)
+        for optimiser, saved in zip(self.inner, state, strict=True):
+            optimiser.load_state_dict(saved)
 
 
 def _groups(leaves: list[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
@@ -81,3 +70,111 @@ def _groups(leaves: list[nn.Parameter], weight_decay: float) -> list[dict[str, A
         {"params": [p for p in leaves if p.ndim <= 1], "weight_decay": 0.0},
     ]
     return [group for group in both if group["params"]]
+
+
+class SharedAdamW(torch.optim.Optimizer):
+    """AdamW with the squares of gradients averaged over features, for (features, outputs) weights.
+
+        m <- b1 m + (1 - b1) g,   v_j <- b2 v_j + (1 - b2) mean_i g_ij^2
+        w_ij <- (1 - lr decay) w_ij - lr (m_ij / (1 - b1^t)) / (sqrt(v_j / (1 - b2^t)) + eps)
+
+    AdamW itself moves the weight of a word that is in two texts as far as that of one in half of
+    them, and so learns rare words by heart: from the same start it ranks far worse on such features
+    (benchmarks/train.py, `quality`); on others both are alike. Here the steps of one output keep
+    the proportions of its gradient, while their size still does not depend on the loss's scale.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter],
+        lr: float = 0.03,
+        betas: tuple[float, float] = (0.9, 0.99),
+        eps: float = 1e-12,
+        weight_decay: float = 0.01,
+    ) -> None:
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One step for every weight that has a gradient."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self._move(p, p.grad, group)
+
+    def _move(self, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
+        state = self.state[p]
+        if not state:
+            state |= {"step": 0, "mean": torch.zeros_like(p), "square": p.new_zeros(p.shape[1])}
+        state["step"] += 1
+        (b1, b2), lr = group["betas"], group["lr"]
+        state["mean"].lerp_(g, 1 - b1)
+        square = torch.linalg.vector_norm(g, dim=0).square() / len(g)
+        state["square"].lerp_(square, 1 - b2)
+        size = (state["square"] / (1 - b2 ** state["step"])).sqrt() + group["eps"]
+        if group["weight_decay"]:
+            p.mul_(1 - lr * group["weight_decay"])
+        p.addcmul_(state["mean"], -lr / (1 - b1 ** state["step"]) / size)
+
+
+SCHEDULES = ("one-cycle", "cosine", "constant")
+WARM = 0.3
+"""Share of a one-cycle schedule that rises."""
+START, END = 1 / 25, 1 / 25e4
+"""Where a one-cycle schedule begins and ends."""
+
+
+def share(schedule: str, step: int, steps: int) -> float:
+    """The learning rate of a step, counted from 0, divided by the highest one.
+
+        one-cycle  half a cosine wave from 1/25 up to 1, then another down to almost 0
+        cosine     (1 + cos(pi step / steps)) / 2
+        constant   1
+
+    >>> [round(share("cosine", step, 4), 3) for step in range(4)]
+    [1.0, 0.854, 0.5, 0.146]
+    """
+    if schedule == "constant":
+        return 1.0
+    if schedule == "cosine":
+        return (1 + math.cos(math.pi * step / steps)) / 2
+    top, last = WARM * steps - 1, steps - 1
+    if step <= top:
+        return _between(START, 1.0, step / top if top > 0 else 1.0)
+    return _between(1.0, END, (step - top) / (last - top))
+
+
+def _between(a: float, b: float, done: float) -> float:
+    """From a to b on half a cosine wave."""
+    return b + (a - b) / 2 * (1 + math.cos(math.pi * done))
+
+
+class Average:
+    """e <- d e + (1 - d) w after each step t = 1, 2, ..., d = min(decay, (1 + t) / (10 + t)).
+
+    The first steps count for more, so that the random start is soon forgotten. Buffers of floating
+    point (of batch norm) are averaged alike, others copied.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay, self.steps = decay, 0
+        self.weights = {name: t.detach().clone() for name, t in model.state_dict().items()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """Take in the weights after one more step."""
+        self.steps += 1
+        d = min(self.decay, (1 + self.steps) / (10 + self.steps))
+        for name, t in model.state_dict().items():
+            if t.is_floating_point():
+                self.weights[name].lerp_(t, 1 - d)
+            else:
+                self.weights[name].copy_(t)
+
+    def restore(self, steps: int, weights: Mapping[str, Tensor]) -> None:
+        """Go on from an earlier average."""
+        self.steps = steps
+        for name, t in weights.items():
+            self.weights[name].copy_(t)

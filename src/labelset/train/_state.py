@@ -10,22 +10,118 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from labelset.losses import Loss
-from labelset.train._average import Average
-from labelset.train._batch_norm import batch_norm_over
-from labelset.train._draws import draws_over
-from labelset.train._model import Model, scores
-from labelset.train._monitor import Monitor
-from labelset.train._optimiser import Optimiser, store_by_feature
-from labelset.train._parallel import Parallel
-from labelset.train._random import draw_from, generators_kept, mixed, seeded, shuffled
-from labelset.train._schedule import share
-from labelset.train._settings import Settings
-from labelset.train._task import Task
+from labelset import metrics
+from labelset.data import SparseRows, Stored
+from labelset.data.store import per_row
+from labelset.heads import Head, store_by_feature
+from labelset.labels import Labels
+from labelset.losses import Loss, NoLink
+from labelset.train._optimiser import Average, Optimiser, share
+from labelset.train._over_ranks import Parallel, batch_norm_over, global_rng
+from labelset.train.settings import Settings
+from labelset.train.task import Task, draw_from, generators_kept, mixed, seeded, shuffled
 
-__all__ = ["Diverged", "Training"]
+
+class Monitor:
+    """A metric of scores, of their probabilities, or of what is above 0.5, as it takes them.
+
+    >>> from labelset.losses import build
+    >>> Monitor("f1-micro", Labels.from_dense([[1, 0]]), build("bce"))(torch.tensor([[1.0, -1.0]]))
+    1.0
+    """
+
+    def __init__(self, name: str, labels: Labels, loss: Loss) -> None:
+        self.metric, self.loss = metrics.build(name), loss
+        self.labels = _hard(labels)
+
+    def __call__(self, scores: Tensor) -> float | None:
+        """The metric; None where these labels do not define it."""
+        given = scores if self.metric.takes == "scores" else linked(self.loss, scores)
+        try:
+            return self.metric(
+                given > 0.5 if self.metric.takes == "label sets" else given, self.labels
+            )
+        except ValueError as error:
+            if "not defined" in str(error):
+                return None
+            raise
+
+    def better(self, new: float, old: float | None) -> bool:
+        """Whether a value is better than one before it; NaN never is."""
+        if old is None:
+            return new == new
+        return new > old if self.metric.higher_is_better else new < old
+
+
+def linked(loss: Loss, scores: Tensor) -> Tensor:
+    """Probabilities by the loss's own link, else by sigmoid."""
+    try:
+        return loss.link(scores)
+    except NoLink:
+        return torch.sigmoid(scores)
+
+
+def _hard(labels: Labels) -> Labels:
+    """Soft labels count as on from 0.5."""
+    if labels.values is None:
+        return labels
+    y = labels.dense()
+    return Labels.from_dense(torch.where(y.isnan(), y, (y >= 0.5).float()))
+
+
+ENTRIES = 1 << 22
+"""Scores that are computed together: 16 MB; of inputs on disk, a quarter of it."""
+
+
+class Model(nn.Module):
+    """logits = head(encoder(inputs)), or head(inputs) where nothing before it is trained.
+
+    `wide`: all of it in float64, inputs as well.
+    """
+
+    def __init__(self, encoder: nn.Module | None, head: Head, wide: bool = False) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+        self.wide = wide
+        if wide:
+            self.double()
+
+    def forward(self, inputs: Tensor | SparseRows) -> Tensor:
+        if self.wide and isinstance(inputs, Tensor) and inputs.is_floating_point():
+            inputs = inputs.double()  # sparse rows take after the weight
+        logits: Tensor = self.head(inputs if self.encoder is None else self.encoder(inputs))
+        return logits
+
+
+@torch.no_grad()
+def scores(
+    model: Model,
+    weights: Mapping[str, Tensor],
+    task: Task,
+    rows: Tensor,
+    device: str,
+    parallel: Parallel,
+) -> Tensor:
+    """(rows, labels) float32 logits on the CPU, by the given weights.
+
+    Each rank computes those of its share of the rows, and gets all.
+    """
+    model.eval()
+    stored = isinstance(task.inputs, Stored)
+    widest = max(task.labels.n, 4 * per_row(task.inputs) if stored else 1)
+    size, ranks = max(16, min(4096, ENTRIES // widest)), parallel.ranks
+    out = torch.empty(len(rows), task.labels.n)
+    with parallel.applied(model, weights) as forward:
+        for start in range(0, len(rows), size * ranks.size):
+            some = rows[start : start + size * ranks.size]
+            inputs: Tensor | SparseRows = task.inputs[ranks.padded_share(some)]
+            there = inputs if device == "cpu" else inputs.to(device)
+            out[start : start + len(some)] = ranks.joined(forward(there), len(some))
+    return out
+
 
 Tell = Callable[[int, Tensor], object]
 """Gets the steps done in this epoch, and the mean loss so far."""
@@ -146,7 +242,7 @@ class Training:
                 step, steps = number * len(batches) + at, settings.epochs * len(batches)
                 rate = (settings.lr or 0.0) * share(settings.schedule, step, steps)
                 draw_from(settings.seed, f"step {step}", settings.device)
-                total = total + self._step(loss, batches[at], rate) * len(batches[at])
+                total = total + self.step(loss, batches[at], rate) * len(batches[at])
                 seen += len(batches[at])
                 spent = time.perf_counter() - began
                 self._within = {"steps": at + 1, "total": total, "seen": seen, "seconds": spent}
@@ -155,9 +251,9 @@ class Training:
 
     def _drawing(self, rows: int) -> AbstractContextManager[object]:
         """Heads draw no random numbers; a network before them may."""
-        return nullcontext() if self.model.encoder is None else draws_over(self.ranks, rows)
+        return nullcontext() if self.model.encoder is None else global_rng(self.ranks, rows)
 
-    def _step(self, loss: Loss, rows: Tensor, rate: float) -> Tensor:
+    def step(self, loss: Loss, rows: Tensor, rate: float) -> Tensor:
         inputs, labels = self.task.batch(self.ranks.share(rows), self.settings.device)
         narrow = self.settings.precision == "bfloat16"
         kind, drawing = torch.device(self.settings.device).type, self._drawing(len(rows))

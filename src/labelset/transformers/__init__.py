@@ -3,17 +3,27 @@
 The module needs the package transformers, and the Trainer needs accelerate.
 """
 
-from labelset.data._optional import optional
+from labelset.files import optional
 
 optional("transformers", "the tools of labelset.transformers", "transformers")
 
-from labelset.transformers._config import meaning, store  # noqa: E402  what is missing is said first
-from labelset.transformers._head import from_pretrained, swap_head  # noqa: E402
-from labelset.transformers._labels import IGNORED, collator  # noqa: E402
-from labelset.transformers._loss import TrainerLoss, compute_loss_func  # noqa: E402
-from labelset.transformers._metrics import TrainerMetrics, compute_metrics  # noqa: E402
-from labelset.transformers._pipeline import LabelSetPipeline, pipeline  # noqa: E402
-from labelset.transformers._trainer import MultiLabelTrainer  # noqa: E402
+from labelset.transformers.loss import (  # noqa: E402
+    IGNORED,
+    TrainerLoss,
+    TrainerMetrics,
+    collator,
+    compute_loss_func,
+    compute_metrics,
+)
+from labelset.transformers.model import (  # noqa: E402
+    LabelSetPipeline,
+    from_pretrained,
+    pipeline,
+    predictor,
+    store,
+    swap_head,
+)
+from labelset.transformers.trainer import MultiLabelTrainer  # noqa: E402
 
 __all__ = [
     "IGNORED",
@@ -25,8 +35,8 @@ __all__ = [
     "compute_loss_func",
     "compute_metrics",
     "from_pretrained",
-    "meaning",
     "pipeline",
+    "predictor",
     "store",
     "swap_head",
 ]

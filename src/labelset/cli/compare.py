@@ -1,0 +1,170 @@
+"""`labelset compare`: which loss, head, calibration and thresholds to use on these data."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from labelset import report, runs
+from labelset.cli.options import (
+    ENCODER,
+    add_checkpoints,
+    add_source,
+    add_training,
+    checkpoint_seconds,
+    ending_when_asked,
+    loaded,
+    replacing,
+    seconds,
+    training,
+)
+from labelset.ranks import Ranks, leave_group, under_torchrun
+from labelset.terminal import ProgressBar, table
+
+ABOUT = """Train every candidate under the same budget, judge all on the same rows, and say which to
+use. Writes RUN/results.csv (one row per loss, head, seed, split, stage and metric), summary.csv,
+report.html, and the recommended model in RUN/best; the other verbs take RUN as their model."""
+
+
+def add(verbs: Any) -> None:
+    """The verb and its options."""
+    verb = verbs.add_parser(
+        "compare",
+        description=ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_source(verb, default="digits")
+    verb.add_argument("--out", required=True, metavar="RUN", help="the folder to write to")
+    verb.add_argument(
+        "--losses",
+        nargs="+",
+        default=list(runs.DEFAULT_LOSSES),
+        metavar="LOSS",
+        help="names, name:key=value,..., pseudo/name (%(default)s)",
+    )
+    verb.add_argument("--heads", nargs="+", default=["linear"], help="linear, linear:rank=8, dft")
+    verb.add_argument("--seeds", type=int, default=3, help="how often each is trained (3)")
+    verb.add_argument("--baseline", default="bce", help="what others are compared with (bce)")
+    verb.add_argument("--optimise", default="f1-micro", metavar="METRIC", help="f1-micro")
+    verb.add_argument("--encoder", metavar="NAME", help=ENCODER)
+    verb.add_argument("--missing", type=float, help="drop this share of training positives")
+    verb.add_argument("--time-budget", metavar="TIME", help="for all training: 90s, 10m, 2h")
+    add_training(verb)
+    verb.add_argument("--jobs", type=int, help="models trained at a time (one per core)")
+    verb.add_argument(
+        "--parallel",
+        choices=runs.PARALLEL,
+        default="models",
+        help="under torchrun: each rank trains models of its own, or all ranks each model (models)",
+    )
+    add_checkpoints(verb)
+    verb.add_argument("--force", action="store_true", help="delete what RUN holds first")
+    verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    verb.add_argument("--quiet", action="store_true", help="no progress")
+    verb.set_defaults(run=under_torchrun(run))
+
+
+def run(args: argparse.Namespace) -> None:
+    """Compare, and print the answer."""
+    with ending_when_asked():
+        _run(args)
+
+
+def _run(args: argparse.Namespace) -> None:
+    jobs, ranks = _jobs(args), Ranks.running()
+    plan = runs.Plan(
+        losses=tuple(args.losses),
+        heads=tuple(args.heads),
+        seeds=args.seeds,
+        baseline=args.baseline,
+        optimise=args.optimise,
+        missing=args.missing,
+        encoder=args.encoder,
+        training=training(args),
+    )
+    if args.time_budget:
+        each = seconds(args.time_budget) * min(jobs, len(plan.tasks())) / len(plan.tasks())
+        plan.training["seconds"] = round(each, 3)
+    dataset = loaded(args)
+    out = Path(args.out)
+    show = None if args.quiet or not ranks.first else _Show(plan, out)
+    try:
+        with replacing(out, args.force and ranks.first):
+            result = runs.compare(
+                dataset,
+                plan,
+                out,
+                resume=args.resume,
+                jobs=jobs,
+                progress=show,
+                parallel=args.parallel,
+                save_seconds=checkpoint_seconds(args),
+            )
+    except KeyboardInterrupt:
+        done = sum(runs.is_done(out, task) for task in plan.tasks())
+        news = f"\nstopped with {done} of {len(plan.tasks())} models done: go on with --resume"
+        print(news, file=sys.stderr)
+        raise
+    leave_group()
+    if not ranks.first:
+        return
+    report.write_report(report.as_input(result), out / "report.html")
+    if args.json:
+        print((out / "compare.json").read_text(encoding="utf-8"))
+    else:
+        _print(result)
+
+
+def _jobs(args: argparse.Namespace) -> int:
+    """Models at a time, on all ranks together."""
+    size = Ranks.running().size
+    if size == 1:
+        return int(args.jobs or runs.default_jobs())
+    if args.jobs:
+        raise ValueError("--jobs: under torchrun each rank is a job; start as many as you want")
+    return size if args.parallel == "models" else 1
+
+
+def _print(result: runs.Comparison) -> None:
+    print(table(runs.table_rows(result)))
+    print(
+        "\n+ better and - worse than the baseline: the 95% interval of the difference excludes 0."
+    )
+    print("raw: own link, threshold 0.5; tuned, calibrated: fitted on validation rows.")
+    for key, why in result.failed.items():
+        print(f"{key} failed, {why}")
+    print(f"\n{result.recommendation}\n")
+    print(f"report: {result.out / 'report.html'}\nmodel: {result.out / 'best'}")
+
+
+class _Show:
+    """Progress on standard error: a bar on a terminal, a line per model elsewhere."""
+
+    def __init__(self, plan: runs.Plan, out: Path) -> None:
+        self.total = len(plan.tasks()) * 1.0
+        self.share = {t: 1.0 for t in plan.tasks() if runs.is_done(out, t)}
+        self.bar = ProgressBar(sum(self.share.values())) if sys.stderr.isatty() else None
+        self.latest: dict[runs.Task, str] = {}
+
+    def __call__(self, task: runs.Task, news: dict[str, Any]) -> None:
+        if self.share.get(task) == 1.0:
+            return  # it is known already
+        self.share[task] = 1.0 if news.get("done") else min(float(news["share"]), 0.999)
+        if news.get("done"):
+            ended = f"failed: {news['failed']}" if "failed" in news else self.latest.get(task)
+            self._note(f"{task.key} seed {task.seed}: {ended or 'done'}")
+        else:
+            value = news.get("value")
+            shown = "" if value is None else f", {news['monitor']} {value:.4f}"
+            self.latest[task] = f"epoch {news['epoch'] + 1}, loss {news['loss']:.4f}{shown}"
+        if self.bar:
+            done = sum(self.share.values())
+            self.bar(done, self.total, f"{task.key} {self.latest.get(task, '')}")
+
+    def _note(self, text: str) -> None:
+        done = sum(share == 1.0 for share in self.share.values())
+        if self.bar:
+            self.bar.clear()
+        print(f"[{done}/{self.total:.0f}] {text}", file=sys.stderr)

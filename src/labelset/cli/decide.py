@@ -1,0 +1,80 @@
+"""`labelset decide`: fit a rule from probabilities to label sets, and keep it in the run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from labelset import decide, metrics, model, runs
+from labelset.cli.options import add_settings, settings
+from labelset.terminal import table
+
+ABOUT = """Fit a rule on the held-out part of a RUN and keep it there, or take the one in a JSON
+file. Rules: """
+JUDGED = ("f1-micro", "f1-macro", "f1-samples", "precision", "recall")
+
+
+def add(verbs: Any) -> None:
+    """The verb and its options."""
+    verb = verbs.add_parser(
+        "decide",
+        description=ABOUT + ", ".join(decide.names()),
+    )
+    verb.add_argument("model", metavar="RUN", help="the folder of a run")
+    verb.add_argument("--rule", default="per-class", help="which decision rule (per-class)")
+    verb.add_argument("--on", default="valid", help="the split to fit on (valid; never test)")
+    add_settings(verb, "rule")
+    verb.add_argument("--from", dest="source", metavar="JSON", help="take this rule instead")
+    verb.add_argument("--most", type=int, default=20, help="how many thresholds to show (20)")
+    verb.add_argument("--json", action="store_true", help="print JSON")
+    verb.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Fit, show what it does on the held-out part, keep it."""
+    saved = model.SavedModel.open(args.model)
+    split = saved.held_out(args.on)
+    p = saved.predictor.probabilities(split.scores)
+    before = _judge(saved, p, split)
+    if args.source:
+        rule = decide.from_json(json.loads(Path(args.source).read_text(encoding="utf-8")))
+        rule(p[:1])
+    else:
+        rule = decide.build(args.rule, **settings(args.set)).fit(p, split.labels)
+    saved.rule = rule
+    after = _judge(saved, p, split)
+    saved.save_model()
+    runs.judge_again(saved)
+    if args.json:
+        print(json.dumps({"rule": rule.as_json(), "before": before, "after": after}))
+        return
+    print(f"{rule.name}, on {len(split):,} {args.on} rows\n")
+    rows = [[name, f"{before[name]:.4f}", f"{after[name]:.4f}"] for name in JUDGED]
+    print(table([["on these rows", "before", "after"], *rows]))
+    thresholds = getattr(rule, "thresholds", None)
+    if thresholds is not None:
+        print("\n" + _thresholds(saved, rule, p, split, args.most))
+
+
+def _judge(saved: model.SavedModel, p: Any, split: Any) -> dict[str, float]:
+    predicted = saved.predictor.decide(p)
+    return {name: metrics.build(name)(predicted, split.labels) for name in JUDGED}
+
+
+def _thresholds(saved: model.SavedModel, rule: Any, p: Any, split: Any, most: int) -> str:
+    each = rule.thresholds
+    if each.ndim == 0:
+        return f"one threshold for all labels: {float(each):.4f}"
+    rows = [["label", "threshold"]]
+    ends = rule.intervals(p, split.labels) if hasattr(rule, "intervals") else None
+    if ends is not None:
+        rows[0].append("95% interval")
+    for i, name in list(enumerate(saved.names))[:most]:
+        row = [name, f"{float(each[i]):.4f}"]
+        if ends is not None:
+            row.append(f"{float(ends[i][0]):.4f} .. {float(ends[i][1]):.4f}")
+        rows.append(row)
+    more = len(saved.names) - most
+    return table(rows) + (f"\n... and {more:,} more" if more > 0 else "")

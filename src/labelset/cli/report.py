@@ -1,0 +1,46 @@
+"""`labelset report`: the report of a comparison, written again, or its figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from labelset import report, runs
+
+
+def add(verbs: Any) -> None:
+    """The verb and its options."""
+    verb = verbs.add_parser(
+        "report",
+        description="Write RUN/report.html again, or with --figures SVG and PNG files.",
+    )
+    verb.add_argument("model", metavar="RUN", help="the folder of a comparison")
+    verb.add_argument("--out", help="where to write (RUN/report.html, RUN/figures)")
+    verb.add_argument("--figures", action="store_true", help="figures instead of the page")
+    verb.add_argument("--json", action="store_true", help="print JSON")
+    verb.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read what the comparison left, and write."""
+    folder = Path(args.model)
+    path = folder / "compare.json"
+    if not path.is_file():
+        raise ValueError(f"{folder}: no comparison: there is no compare.json in it")
+    plan = json.loads(path.read_text(encoding="utf-8"))["plan"]
+    content = report.as_input(runs.judged(runs.Plan(**plan), folder))
+    if args.figures:
+        out = Path(args.out or folder / "figures")
+        written = list(report.write_figures(content, out))
+    else:
+        out = Path(args.out or folder / "report.html")
+        report.write_report(content, out)
+        written = [out]
+    if args.json:
+        print(json.dumps({"written": list(map(str, written))}))
+        return
+    print("\n".join(map(str, written)))
+    if args.figures and not any(file.suffix == ".png" for file in written):
+        print("SVG only: PNG needs matplotlib, pip install 'labelset[figures]'")

@@ -1,0 +1,98 @@
+"""`labelset train`: one model on one's own data, with map and rule."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from labelset import runs
+from labelset.cli.options import (
+    ENCODER,
+    add_checkpoints,
+    add_source,
+    add_training,
+    checkpoint_seconds,
+    ending_when_asked,
+    loaded,
+    replacing,
+    training,
+)
+from labelset.ranks import Ranks, under_torchrun
+from labelset.terminal import ProgressBar
+
+ABOUT = """Train one model, fit its map and rule on validation rows, and keep all of it in RUN/best.
+Stopped half-way, the same command with --resume goes on."""
+
+
+def add(verbs: Any) -> None:
+    """The verb and its options."""
+    verb = verbs.add_parser("train", description=ABOUT)
+    add_source(verb)
+    verb.add_argument("--out", required=True, metavar="RUN", help="the folder to write to")
+    verb.add_argument("--loss", default="bce", help="a name, or name:key=value,... (bce)")
+    verb.add_argument("--head", default="linear", help="linear, linear:rank=8, dft, dft:k=5")
+    verb.add_argument(
+        "--optimise", default="f1-micro", help="the metric that the decision rule optimises"
+    )
+    verb.add_argument("--encoder", metavar="NAME", help=ENCODER)
+    verb.add_argument("--missing", type=float, help="drop this share of training positives")
+    add_training(verb)
+    verb.add_argument(
+        "--parallel",
+        choices=("ddp", "fsdp"),
+        default="ddp",
+        help="under torchrun: fsdp cuts the weights of a large encoder over the ranks (ddp)",
+    )
+    verb.add_argument("--force", action="store_true", help="replace what RUN holds")
+    add_checkpoints(verb)
+    verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    verb.add_argument("--quiet", action="store_true", help="no progress")
+    verb.set_defaults(run=under_torchrun(run))
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train; a comparison of one candidate is all that is needed."""
+    runs.parse(args.loss)
+    plan = runs.Plan(
+        losses=(args.loss,),
+        heads=(args.head,),
+        seeds=1,
+        baseline=args.loss,
+        optimise=args.optimise,
+        missing=args.missing,
+        encoder=args.encoder,
+        training=training(args),
+    )
+
+    bar = ProgressBar()
+
+    def show(task: Any, news: dict[str, Any]) -> None:
+        if news.get("done"):
+            bar.clear()
+        else:
+            bar(news["share"], 1.0, f"epoch {news['epoch'] + 1}, loss {news['loss']:.4f}")
+
+    quiet = args.quiet or not sys.stderr.isatty()
+    dataset, out, first = loaded(args), Path(args.out), Ranks.running().first
+    with ending_when_asked(), replacing(out, args.force and first):
+        result = runs.compare(
+            dataset,
+            plan,
+            out,
+            resume=args.resume,
+            jobs=1,
+            progress=show if first and not quiet else None,
+            parallel=args.parallel,
+            save_seconds=checkpoint_seconds(args),
+        )
+    if args.json:
+        each = [(s.metric, s.stage, s.mean) for s in result.standings[result.best]]
+        values = [dict(zip(("metric", "stage", "value"), row, strict=True)) for row in each]
+        print(json.dumps({"model": str(out / "best"), "values": values}))
+        return
+    for standing in result.standings[result.best]:
+        print(f"{standing.metric:12} {standing.stage:10} {standing.mean:.4f}")
+    print(f"model: {Path(args.out) / 'best'}")

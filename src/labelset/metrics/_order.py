@@ -1,0 +1,197 @@
+"""Ranks of positives among all labels, in each row or each class, ties included; precision.
+
+Only scores of positives need a rank, and a rank needs counting, not a sort of everything:
+each line's few scores of interest are sorted, and every other score is counted between them.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labelset import csr
+from labelset.extensions import warn_slow
+from labelset.labels import Labels
+from labelset.metrics._base import ratio
+
+try:
+    from labelset.metrics import _count
+except ImportError:  # no compiler where this was installed: torch does it, some times slower
+    _count = None  # type: ignore[assignment, unused-ignore]
+
+LINE = 16  # scores in a cache line
+SMALL = 2**18  # scores below which threads cost more than they bring
+CELLS = 2**22  # scores that the torch path searches at a time
+
+
+@dataclass(frozen=True)
+class PositiveRanks:
+    """One entry for each label that is on, by line and then by rising score."""
+
+    starts: Tensor
+    """(lines + 1,): line l has entries starts[l] to starts[l + 1]."""
+    line: Tensor
+    """The line of each entry: its row, or its class."""
+    at_least: Tensor
+    """How many known scores of the line are at least its own, itself included."""
+    level: Tensor
+    """How many of these are equal to its own."""
+    on_at_least: Tensor
+    """How many labels that are on have at least its score."""
+
+    @property
+    def on(self) -> Tensor:
+        """(lines,): how many labels are on."""
+        return self.starts.diff()
+
+    @property
+    def above(self) -> Tensor:
+        """How many known scores are above its own."""
+        return self.at_least - self.level
+
+    def sums(self, values: Tensor) -> Tensor:
+        """(lines,): the sum over each line of one value per entry."""
+        total = torch.zeros(len(self.starts) - 1, dtype=values.dtype, device=values.device)
+        return total.index_add_(0, self.line, values)
+
+
+def positive_ranks(v: Tensor, y: Labels, by_class: bool = False) -> PositiveRanks:
+    """Ranks of the labels that are on within their rows, or within their classes."""
+    if y.values is not None:
+        rows, columns, free = y.rows(), y.indices.long(), y.values.isnan()
+        v = v.clone()
+        v[rows[free], columns[free]] = torch.nan  # reaches nothing, so it counts nowhere
+        y = Labels.from_csr(csr.pointers(rows[~free], len(y)), columns[~free], y.n)
+    sizes = torch.bincount(y.indices, minlength=y.n) if by_class else y.indptr.diff()
+    line = torch.repeat_interleave(
+        torch.arange(len(sizes), device=v.device), sizes, output_size=len(y.indices)
+    )
+    if _count is None:
+        warn_slow()
+    way = _counted if _count is not None and v.device.type == "cpu" else _searched
+    return PositiveRanks(csr.cumulate(sizes), line, *way(v, y, csr.cumulate(sizes), line, by_class))
+
+
+Fields = tuple[Tensor, Tensor, Tensor]
+
+
+def _counted(v: Tensor, y: Labels, starts: Tensor, line: Tensor, by_class: bool) -> Fields:
+    """The last three fields of `PositiveRanks`, counted in C on as many threads as torch has."""
+    v, own = v.contiguous(), torch.empty(len(line), dtype=v.dtype)
+    scores: list[Any] = [v.numpy(), v.element_size(), len(v), y.n]
+    sparse = [y.indptr.numpy(), y.indices.numpy(), by_class]
+    _count.gather(*(scores + sparse + [starts.clone().numpy(), own.numpy()]))
+    parts = (torch.empty_like(line), torch.zeros_like(line), torch.empty_like(line))
+    lines = [by_class, *(t.numpy() for t in (starts, own, *parts))]
+    threads = torch.get_num_threads()
+    if threads == 1 or v.numel() < SMALL:
+        _count.rank(*(scores + lines + [0, len(starts) - 1]))
+        return parts
+    cuts = np.linspace(0, len(starts) - 1, 4 * threads + 1).astype(int)
+    cuts[1:-1] -= cuts[1:-1] % LINE  # no cache line is read twice
+    with ThreadPoolExecutor(threads) as pool:
+        list(
+            pool.map(
+                lambda job: _count.rank(*(scores + lines + list(job))), pairwise(cuts.tolist())
+            )
+        )
+    return parts
+
+
+def _searched(v: Tensor, y: Labels, starts: Tensor, line: Tensor, by_class: bool) -> Fields:
+    """The same by torch, where there is no compiled counter."""
+    rows, columns = y.rows(), y.indices.long()
+    own, order = v[rows, columns].sort()
+    own = own[(columns if by_class else rows)[order].sort(stable=True).indices]
+    reached, level = _reached(v.T if by_class else v, own, line, starts)
+    # scores that reach entry i of a line are those that reach exactly i + 1, i + 2, ... of them
+    total = torch.cat([reached.new_zeros(1), reached.cumsum(0)])
+    place = torch.arange(len(own), device=v.device) + line
+    at_least = total[starts[line + 1] + line + 1] - total[place + 1]
+    last = _last_equal(line, own)
+    first = torch.searchsorted(last, last)  # where the run of equal scores begins
+    return at_least, level[last], starts[line + 1] - first
+
+
+def _last_equal(line: Tensor, own: Tensor) -> Tensor:
+    """For each entry the last one of its line with the same score."""
+    index = torch.arange(len(own), device=own.device)
+    if not len(own):
+        return index
+    ends = torch.ones(len(own), dtype=torch.bool, device=own.device)
+    ends[:-1] = (line[1:] != line[:-1]) | (own[1:] != own[:-1])
+    last = index[ends]
+    return last[torch.searchsorted(last, index)]
+
+
+def _reached(wide: Tensor, own: Tensor, line: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores that reach exactly k entries of their line, and those level with an entry."""
+    lines = len(starts) - 1
+    reached = torch.zeros(len(own) + lines, dtype=torch.int64, device=own.device)
+    level = torch.zeros(len(own), dtype=torch.int64, device=own.device)
+    step = max(CELLS // max(wide.shape[1], 1), 1)
+    for first in range(0, lines, step):
+        last = min(first + step, lines)
+        low, high = int(starts[first]), int(starts[last])
+        at = torch.arange(low, high, device=own.device) - starts[line[low:high]]
+        size = starts[first + 1 : last + 1] - starts[first:last]
+        table = wide.new_full((last - first, max(int(size.max()), 1)), torch.inf)
+        table[line[low:high] - first, at] = own[low:high]
+        values = wide[first:last].contiguous()
+        found = torch.searchsorted(table, values, right=True).minimum(size[:, None])
+        found.masked_fill_(values.isnan(), 0)
+        base = starts[first:last] + torch.arange(first, last, device=own.device)
+        reached += torch.bincount((found + base[:, None]).flatten(), minlength=len(reached))
+        same = (found > 0) & (table.gather(1, (found - 1).clamp(min=0)) == values)
+        level += torch.bincount((found - 1 + starts[first:last, None])[same], minlength=len(level))
+    return reached, level
+
+
+def weighted_precision(v: Tensor, on: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
+    """(times,) average precision, equal scores together; NaN where no weight is on.
+
+    v and on are the scores of `rows` and whether the class is on there; `weights` is (all rows,
+    times) float32, whole numbers whose sums float32 holds exactly.
+
+    >>> v, on = torch.tensor([2.0, 1.0, 1.0]), torch.tensor([True, False, True])
+    >>> weighted_precision(v, on, torch.arange(3), torch.tensor([[1.0, 0.0]] * 2 + [[1.0, 2.0]]))
+    tensor([0.8333, 1.0000], dtype=torch.float64)
+    """
+    order = v.argsort(descending=True)
+    down, hit = v[order], on[order]
+    ends = torch.ones_like(hit)
+    ends[:-1] = down[1:] != down[:-1]
+    if _count is None:
+        warn_slow()
+    way = _precision_in_c if _count is not None and v.device.type == "cpu" else _precision_in_torch
+    return ratio(*way(rows[order], hit, ends, weights))
+
+
+def _precision_in_c(
+    order: Tensor, hit: Tensor, ends: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The sum of weight times precision over rows that are on, and that of their weights."""
+    times = weights.shape[1]
+    sums, total = torch.zeros(3, times), torch.zeros(times, dtype=torch.float64)
+    marks = hit.byte() + 2 * ends.byte()
+    given = (order.contiguous().numpy(), marks.numpy(), weights.numpy())
+    _count.precision(*given, times, sums.numpy(), total.numpy())
+    return total, sums[0].double()
+
+
+def _precision_in_torch(
+    order: Tensor, hit: Tensor, ends: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same by torch."""
+    drawn, own = weights[order], weights[order[hit]]
+    last = ends.nonzero()[:, 0]
+    last = last[torch.searchsorted(last, hit.nonzero()[:, 0])]  # the end of each one's ties
+    above = drawn.cumsum(0)[last].double()
+    right = own.cumsum(0)[hit.cumsum(0)[last] - 1].double()
+    return (own * ratio(right, above, 0.0)).sum(0), own.sum(0).double()

@@ -1,0 +1,126 @@
+"""What a fitted classifier says of rows, in one form; and labelset's metrics of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from labelset import metrics
+from labelset.sklearn.targets import Array, Targets
+
+
+def probabilities(estimator: Any, X: Any, target: Targets) -> Array:
+    """(rows, n) probabilities that a label is on, from any of the shapes of `predict_proba`.
+
+    An array (rows, labels), as of OneVsRestClassifier; a list of one (rows, 2) array per label, as
+    of RandomForestClassifier or MultiOutputClassifier; or (rows, classes) where y is 1-D. NaN for
+    a class that the estimator has never seen.
+    """
+    given = estimator.predict_proba(X)
+    if target.one_class:
+        return _by_class(np.asarray(given, dtype=np.float64), estimator.classes_, target)
+    if isinstance(given, list):
+        seen = getattr(estimator, "classes_", [[0, 1]] * len(given))
+        columns = [_of_one(np.asarray(p), c) for p, c in zip(given, seen, strict=True)]
+        return np.stack(columns, axis=1)
+    return _as_wide(np.asarray(given, dtype=np.float64), target, "predict_proba")
+
+
+def values(estimator: Any, X: Any, target: Targets) -> Array:
+    """(rows, n) scores, larger for more likely, from any of the shapes of `decision_function`."""
+    given = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    if target.kind == "binary":
+        return given.reshape(len(given), -1)
+    if target.one_class and given.ndim == 1:
+        given = np.stack([-given, given], axis=1)  # a fold that has seen two of the classes
+    if target.one_class:
+        return _by_class(given, estimator.classes_, target)
+    return _as_wide(given, target, "decision_function")
+
+
+def log_odds(p: Array, step: float) -> Array:
+    """log(p / (1 - p)), p being kept `step` away from 0 and 1, where it would be infinite."""
+    p = np.clip(p, step, 1 - step)
+    odds: Array = np.log(p) - np.log1p(-p)
+    return odds
+
+
+def smallest_step(p: Array) -> float:
+    """Half of the smallest distance from 0 or 1 that is not 0: a forest of 10 trees counts tenths.
+
+    >>> smallest_step(np.array([0.0, 0.1, 0.5, 1.0]))
+    0.05
+    """
+    far = np.minimum(p, 1 - p)
+    far = far[far > 0]  # leaves out NaN as well
+    return max(float(far.min()) / 2, 1e-12) if far.size else 0.25
+
+
+def _of_one(p: Array, seen: Any) -> Array:
+    """The column of 1 in (rows, values seen); a label that was never on has none."""
+    at = np.flatnonzero(np.asarray(seen) == 1)
+    return p[:, at[0]].astype(np.float64) if at.size else np.zeros(len(p))
+
+
+def _by_class(given: Array, seen: Any, target: Targets) -> Array:
+    due = target.classes[1:] if target.kind == "binary" else target.classes
+    columns = {c: at for at, c in enumerate(np.asarray(seen).tolist())}
+    out = np.full((len(given), len(due)), np.nan)
+    for at, c in enumerate(due.tolist()):
+        if c in columns:
+            out[:, at] = given[:, columns[c]]
+    return out
+
+
+def _as_wide(given: Array, target: Targets, method: str) -> Array:
+    if given.ndim != 2 or given.shape[1] != target.n:
+        raise ValueError(
+            f"{method} must give (rows, {target.n}), a column per label, or a list of as many "
+            f"arrays, got shape {given.shape}; wrap the estimator in "
+            "sklearn.multiclass.OneVsRestClassifier or sklearn.multioutput.MultiOutputClassifier"
+        )
+    return given
+
+
+def scorer(name: str, **settings: Any) -> Scorer:
+    """For `scoring=`: a metric of `labelset.metrics.names()`, of any classifier of label sets.
+
+    What is better the smaller it is counts negative. Unknown labels (NaN in y) are left out.
+
+    >>> from sklearn.datasets import make_multilabel_classification
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> X, y = make_multilabel_classification(random_state=0)
+    >>> cross_val_score(KNeighborsClassifier(), X, y, scoring=scorer("map@class"), cv=3).shape
+    (3,)
+    """
+    metrics.build(name, **settings)  # so that a wrong name is known before any fit
+    return Scorer(name, settings)
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """What `scorer` makes: called with a fitted estimator, X and y."""
+
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        metric = metrics.build(self.name, **self.settings)
+        target = self._target(estimator, y)
+        value = metric(self._predictions(metric.takes, estimator, X, target), target.labels(y))
+        return float(value if metric.higher_is_better else -value)
+
+    def _target(self, estimator: Any, y: Any) -> Targets:
+        classes = getattr(estimator, "classes_", None)
+        one_class = np.ndim(y) == 1
+        return Targets.of(y, classes if one_class else None)
+
+    def _predictions(self, takes: str, estimator: Any, X: Any, target: Targets) -> Any:
+        if takes == "label sets":
+            return target.labels(estimator.predict(X))
+        if takes == "scores" and hasattr(estimator, "decision_function"):
+            return values(estimator, X, target)
+        return probabilities(estimator, X, target)

@@ -1,0 +1,171 @@
+"""What is learnt from: inputs, labels and parts, and the settings that the data decide."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelset import encode, heads
+from labelset.data import Dataset, SparseRows, StoredSparse
+from labelset.encode import Encoder, Inputs
+from labelset.heads import Head
+from labelset.heads.linear import Linear
+from labelset.labels import Labels
+from labelset.train.settings import Settings
+
+PARTS = ("train", "valid", "test")
+RATES = {"dense": (0.005, 0.1, 0.05), "sparse": (0.03, 1.0, 0.6), "deep": (0.01, 0.0, 0.02)}
+"""Learning rates by what was tried, for standardised features, sparse ones, and networks that are
+trained with the head: of AdamW the least, and the least over sqrt(features); of SGD, per label."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Inputs of all rows, their labels, the rows of each part, and the fitted encoder."""
+
+    encoder: Encoder
+    inputs: Inputs
+    labels: Labels
+    rows: dict[str, Tensor]
+    width: int
+    """Features that the head gets."""
+
+    @classmethod
+    def of(
+        cls, dataset: Dataset, settings: Settings, encoder: Any, cache: str | Path | None
+    ) -> Task:
+        """Everything that is done once, before the first epoch."""
+        sizes = dataset.sizes()  # says what to do where there is no split
+        if not sizes[0]:
+            raise ValueError("the data set has no training rows; part 0 of its split is empty")
+        with seeded(settings.seed, "encoder"):
+            fitted, inputs = encode.encoded(encode.as_encoder(encoder, dataset), dataset, cache)
+        assert dataset.split is not None
+        rows = {part: (dataset.split == at).nonzero().flatten() for at, part in enumerate(PARTS)}
+        return cls(fitted, inputs, dataset.labels, rows, _width(fitted, inputs))
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the head meets sparse rows."""
+        sparse = isinstance(self.inputs, (SparseRows, StoredSparse))
+        return sparse and self.encoder.module is None
+
+    def batch(self, rows: Tensor, device: str) -> tuple[Tensor | SparseRows, Labels]:
+        """Inputs and labels of the chosen rows."""
+        inputs: Tensor | SparseRows = self.inputs[rows]
+        labels = self.labels[rows]
+        return (inputs, labels) if device == "cpu" else (inputs.to(device), labels.to(device))
+
+    def resolved(self, settings: Settings) -> Settings:
+        """The settings with everything chosen that the data decide."""
+        rows, lr, decay = len(self.rows["train"]), settings.lr, settings.weight_decay
+        steps = 12 if self.encoder.module is None else 32
+        batch = settings.batch or 2 ** max(5, min(10, round(math.log2(max(rows / steps, 1)))))
+        lr = self._rate(settings.optimiser) if lr is None else lr
+        if decay is None:
+            decay = 1e-4 / lr if settings.optimiser == "sgd" else 0.01
+        head = self._head_settings(settings)
+        return replace(settings, batch=batch, lr=lr, weight_decay=decay, head_settings=head)
+
+    def build_head(self, settings: Settings) -> Head:
+        """The head, at its random start."""
+        given, labels = dict(settings.head_settings), self.labels[self.rows["train"]]
+        if given.get("order") == "cooccurrence":
+            given["order"] = heads.order_by_cooccurrence(labels)
+        head = heads.build(settings.head, features=self.width, labels=labels.n, **given)
+        if isinstance(head, Linear):
+            start_at_frequencies(head, labels)
+        return head
+
+    def _rate(self, optimiser: str) -> float:
+        """Few features must make larger steps together; SGD's grow with the labels, since most
+        losses are means over all of them."""
+        kind = "deep" if self.encoder.module is not None else "sparse" if self.sparse else "dense"
+        least, together, per_label = RATES[kind]
+        if optimiser == "sgd":
+            return per_label * self.labels.n
+        return max(least, together / math.sqrt(max(self.width, 1)))
+
+    def _head_settings(self, settings: Settings) -> dict[str, Any]:
+        if settings.head != "dft":
+            return dict(settings.head_settings)
+        most = int(self.labels[self.rows["train"]].counts().max())
+        k = max(1, min(most, (self.labels.n - 1) // 2))
+        return {"k": k, "slack": 16} | settings.head_settings
+
+
+def _width(encoder: Encoder, inputs: Inputs) -> int:
+    if encoder.module is None:
+        return inputs.shape[1]
+    encoder.module.eval()
+    with torch.no_grad():
+        out = encoder.module(inputs[:2])
+    if not isinstance(out, Tensor) or out.ndim != 2:
+        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise ValueError(f"an encoder must give (rows, features), got {got}; flatten or pool it")
+    return int(out.shape[1])
+
+
+def start_at_frequencies(head: Linear, labels: Labels) -> None:
+    """The bias of label j becomes logit((on_j + 1/2) / (known_j + 1)), counted on training rows.
+
+    Else the first epochs only learn that most labels are off, and rare labels, whose gradients
+    are small against that, learn nothing.
+
+    >>> head = Linear(features=3, labels=2)
+    >>> start_at_frequencies(head, Labels.from_dense([[1, 0], [1, 0], [0, 0]]))
+    >>> head.classifier.bias.detach().sigmoid()
+    tensor([0.6250, 0.1250])
+    """
+    if head.classifier.bias is None:
+        return
+    values = torch.ones(len(labels.indices)) if labels.values is None else labels.values
+    zero = torch.zeros(labels.n, dtype=torch.float64)
+    on = zero.index_add(0, labels.indices.long(), values.nan_to_num(0.0).double())
+    unknown = zero.index_add(0, labels.indices.long(), values.isnan().double())
+    share = (on + 0.5) / (len(labels) - unknown + 1)
+    with torch.no_grad():
+        head.classifier.bias.copy_(torch.logit(share))
+
+
+def mixed(seed: int, what: str) -> int:
+    """A seed for one purpose, made of the seed of the run."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {what}".encode()).digest()[:7], "big")
+
+
+@contextmanager
+def generators_kept(device: str = "cpu") -> Iterator[None]:
+    """Afterwards torch's own generators, the CPU's and the device's, are as before."""
+    with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
+        yield
+
+
+def draw_from(seed: int, what: str, device: str = "cpu") -> None:
+    """Let them go on from `mixed(seed, what)`; `torch.manual_seed` takes forty times as long."""
+    start = mixed(seed, what)
+    torch.default_generator.manual_seed(start)
+    if device != "cpu":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(start)
+
+
+@contextmanager
+def seeded(seed: int, what: str) -> Iterator[None]:
+    """They start at `mixed(seed, what)`; afterwards the CPU's is as before."""
+    with generators_kept():
+        torch.manual_seed(mixed(seed, what))
+        yield
+
+
+def shuffled(rows: Tensor, batch: int, seed: int) -> tuple[Tensor, ...]:
+    """The rows in random order, in batches of at most `batch`, as equal in size as can be."""
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
+    return rows[order].tensor_split(-(-len(rows) // batch))
