@@ -3,27 +3,36 @@ PYTHON ?= python3
 BIN := .venv/bin
 WHEEL := build/environment
 SPREAD := -n 2 --dist loadfile --no-loadscope-reorder # what tests of a file share is made once
-NEEDED := --constraint constraints.txt --editable '.[test]'
+CHECKED := src tests studies benchmarks examples docs/conf.py docs/make_pages.py
+NEEDED := --constraint constraints.txt --editable '.[test]' --editable ./studies
 export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE := # what a process has compiled the others need not
 
-.PHONY: demo test study docs site wheel format clean
+.PHONY: demo test test-all style study docs site wheel format clean
 
 demo: .venv/installed
 	$(BIN)/labelset compare digits --data train=1500 --data valid=500 --data test=1000 \
 		--epochs 6 --seeds 3 --force --out demo
 
-test: .venv/installed
-	$(BIN)/ruff check src tests benchmarks examples docs/conf.py
-	$(BIN)/ruff format --check src tests benchmarks examples docs/conf.py
-	$(BIN)/python -m labelset.pages docs --missing
-	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest $(SPREAD); tests=$$?; wait $$types && exit $$tests
+# before each commit: style, types and the tests of the fast tier
+test: style
+	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest $(SPREAD) -m "not slow"; tests=$$?; \
+		wait $$types && exit $$tests
+
+# everything: the same, then the tests marked slow
+test-all: test
+	$(BIN)/python -m pytest $(SPREAD) -m slow
+
+style: .venv/installed
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/python docs/make_pages.py --missing
 
 study: .venv/installed
-	$(BIN)/labelset study --out study-run --resume $(STUDY)
+	$(BIN)/labelset-studies --out study-run --resume $(STUDY)
 
 docs: .venv/installed
-	$(BIN)/python -m labelset.pages docs
+	$(BIN)/python docs/make_pages.py
 
 site: .venv/installed
 	$(BIN)/python -m sphinx -W --keep-going -q docs site
@@ -35,13 +44,13 @@ wheel: .venv/installed
 	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt "$$(ls dist/*.whl)[test]"
 	$(WHEEL)/bin/python -P -c 'import labelset, sys; sys.exit("site-packages" not in labelset.__file__)'
-	$(WHEEL)/bin/python -m pytest tests $(SPREAD) -p no:cacheprovider
+	$(WHEEL)/bin/python -m pytest tests $(SPREAD) -m "not slow" -p no:cacheprovider
 
 format: .venv/installed
-	$(BIN)/ruff check --fix src tests benchmarks examples docs/conf.py
-	$(BIN)/ruff format src tests benchmarks examples docs/conf.py
+	$(BIN)/ruff check --fix $(CHECKED)
+	$(BIN)/ruff format $(CHECKED)
 
-.venv/installed: pyproject.toml constraints.txt
+.venv/installed: pyproject.toml studies/pyproject.toml constraints.txt
 	@echo "Installing into .venv (once; a minute or two) ..."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv || echo "no uv: pip it is"
@@ -51,4 +60,4 @@ format: .venv/installed
 	@touch $@
 
 clean:
-	rm -rf .venv build dist site docs/api src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site docs/api src/*.egg-info studies/src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -31,7 +31,7 @@ CONTENTS = ("index", "losses/README", "api/index")
 def public_modules():
     """labelset and its public rooms; what needs a package that is missing is left out."""
     for name in ["labelset", *(f"labelset.{m.name}" for m in iter_modules(labelset.__path__))]:
-        if "._" not in name and name not in ("labelset.cli", "labelset.pages"):
+        if "._" not in name and name != "labelset.cli":
             try:
                 yield import_module(name)
             except ImportError as error:

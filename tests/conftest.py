@@ -25,7 +25,7 @@ LONG = [
     *("distributed/test_ranks.py", "cli/test_torchrun.py", "train/test_ranks.py"),
     *("distributed/test_labels.py", "testing/test_planted.py", "packaging/test_wheel.py"),
     *("kernels/test_pairs.py", "linear/test_fused.py", "packaging/test_site.py"),
-    *("sklearn/test_checks.py", "study/test_study.py", "report/test_sizes.py"),
+    *("sklearn/test_checks.py", "report/test_sizes.py"),
     *("keras/test_carried.py", "decide/test_tuned.py", "cli/test_conventions.py"),
     *("transformers/test_ranks.py", "transformers/test_trainer.py", "testing/test_map_laws.py"),
     *(
@@ -40,7 +40,9 @@ LONG = [
 """Files of tests, the longest first."""
 
 torch.set_num_threads(1)
-multiprocessing.set_forkserver_preload(["labelset.metrics", "labelset.proofs"])  # imported once
+multiprocessing.set_forkserver_preload(
+    ["labelset.metrics.ranking", "labelset.proofs"]
+)  # imported once
 hypothesis.settings.register_profile("here", deadline=None, max_examples=60)
 hypothesis.settings.register_profile(
     "ci", deadline=None, max_examples=60, derandomize=True, print_blob=True
@@ -52,10 +54,10 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
 def left_by_ranks(tmp_path_factory):
     """Where ranks leave what they found: those that a program starts, or what it runs under."""
 
-    def run(program, *under):
+    def run(program, *under, checks=()):
         folder = tmp_path_factory.mktemp("ranks")
         ended = subprocess.run(
-            [sys.executable, *under, str(program), str(folder)],
+            [sys.executable, *under, str(program), str(folder), *checks],
             capture_output=True,
             text=True,
             timeout=400,

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelset import Labels, _csr
+from labelset import Labels, csr
 
 NAN = float("nan")
 
@@ -213,6 +213,12 @@ def test_rows_chosen_by_tensors_of_numbers(dtype):
 
 def test_chosen_row_numbers_are_not_the_callers_memory():
     mine = torch.tensor([2, 0, 1])
-    chosen = _csr.row_numbers(mine, 3)
+    chosen = csr.row_numbers(mine, 3)
     mine[:] = 0
     assert chosen.tolist() == [2, 0, 1]
+
+
+def test_of_takes_labels_as_they_are():
+    labels = Labels.from_lists([[0], [1]], n=2)
+    assert Labels.of(labels) is labels
+    assert Labels.of([[1, 0], [0, 1]]) == labels

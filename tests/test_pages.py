@@ -1,6 +1,7 @@
 """The docs are what the code says, and what the pages show runs."""
 
 import re
+import runpy
 import shlex
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -10,29 +11,30 @@ import torch
 
 import labelset
 from labelset import metrics
-from labelset.cli import _parser
-from labelset.pages import files, same_but_rounding
+from labelset.cli import make_parser
 
 ROOT = Path(__file__).parents[1]
+SCRIPT = runpy.run_path(str(ROOT / "docs" / "make_pages.py"))
+MADE, same_but_rounding = SCRIPT["files"](), SCRIPT["same_but_rounding"]
 
 
-@pytest.mark.parametrize("path", files())
+@pytest.mark.parametrize("path", MADE)
 def test_no_page_is_stale(path):
     file = ROOT / "docs" / path
     assert file.exists(), f"{path} is missing: run `make docs`"
-    assert same_but_rounding(file.read_text(), files()[path]), f"{path} is stale: run `make docs`"
+    assert same_but_rounding(file.read_text(), MADE[path]), f"{path} is stale: run `make docs`"
 
 
 def test_no_page_is_left_over():
     on_disk = {str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs" / "losses").iterdir()}
-    assert on_disk <= set(files())
+    assert on_disk <= set(MADE)
 
 
-@pytest.mark.parametrize("path", [path for path in files() if path.endswith(".svg")])
+@pytest.mark.parametrize("path", [path for path in MADE if path.endswith(".svg")])
 def test_pictures_are_well_formed(path):
-    root = ElementTree.fromstring(files()[path])
+    root = ElementTree.fromstring(MADE[path])
     assert len(root.findall(".//{http://www.w3.org/2000/svg}path")) > 4
-    assert "nan" not in files()[path]
+    assert "nan" not in MADE[path]
 
 
 def test_only_the_last_digit_may_differ():
@@ -51,6 +53,7 @@ NEEDS = {
     "docs/keras.md": "keras",
     "docs/lightning.md": "torchmetrics",
     "docs/sklearn.md": "sklearn",
+    "docs/study.md": "labelset_studies",
     "docs/transformers.md": "transformers",
 }
 
@@ -84,7 +87,7 @@ def commands(page):
 @pytest.mark.parametrize("page", [p for p in PAGES if commands(p) and p != "docs/cli.md"])
 def test_commands_are_ones_that_there_are(page):
     for _, *argv in commands(page):
-        assert _parser().parse_args(argv).run, argv
+        assert make_parser().parse_args(argv).run, argv
 
 
 def test_links_between_pages_lead_somewhere():

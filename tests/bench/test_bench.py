@@ -5,7 +5,6 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,9 +17,7 @@ from labelset.bench import (
     Case,
     Row,
     chosen,
-    filled,
     lines,
-    markdown,
     merged,
     plot,
     read_rows,
@@ -29,13 +26,25 @@ from labelset.bench import (
     usual_density,
     write_rows,
 )
-from labelset.bench import _implementations as implementations
-from labelset.bench import _peers as peers
-from labelset.bench._errors import Errors, errors, largest_errors, truth
-from labelset.bench._floor import copy_bandwidth, floor_bytes
-from labelset.bench._measure import _Drawn
-from labelset.bench._memory import bounded, is_out_of_memory, peak
-from labelset.bench._timing import BESIDE, first_call, spread, timings
+from labelset.bench import cases as implementations
+from labelset.bench.measure import (
+    Errors,
+    _Drawn,
+    bounded,
+    errors,
+    is_out_of_memory,
+    largest_errors,
+    peak,
+    truth,
+)
+from labelset.bench.timing import (
+    BESIDE,
+    copy_bandwidth,
+    first_call,
+    floor_bytes,
+    spread,
+    timings,
+)
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -55,7 +64,10 @@ def rows():
         for n in (8, 40)
         for dtype in ("float32", "bfloat16")
     ]
-    bench = Bench(cases=cases, implementations=["eager", "auto", "torch"], seconds=0.01)
+    peers = {"torch": {"bce": lambda: binary_cross_entropy_with_logits}}
+    bench = Bench(
+        cases=cases, implementations=["eager", "auto", "torch"], seconds=0.01, peers=peers
+    )
     found = [row for rows in bench.rows() for row in rows]
     assert bench.total == len(found) == 4 * 3 + 4 * 2
     return found
@@ -81,7 +93,7 @@ def test_the_floor_reads_scores_and_a_byte_of_target_and_writes_the_gradient():
 
 
 def test_bandwidth_is_that_of_a_copy(monkeypatch):
-    monkeypatch.setattr("labelset.bench._floor.COPIED", {"cpu": 2**24})
+    monkeypatch.setattr("labelset.bench.timing.COPIED", {"cpu": 2**24})
     assert 1e7 < copy_bandwidth(CPU, 0.05) < 1e13
 
 
@@ -117,7 +129,7 @@ def test_forward_and_backward_are_both_timed(monkeypatch):
         return Watched.apply(scores)
 
     give = implementations.Ready(function, torch.zeros(7, 11, dtype=torch.bool))
-    monkeypatch.setattr("labelset.bench._measure.ready", lambda *_: give)
+    monkeypatch.setattr("labelset.bench.measure.ready", lambda *_: give)
     (row,) = measured(["eager"])
     assert set(seen) == {"forward", "backward"}
     assert seen.count("forward") == seen.count("backward") > row.samples
@@ -127,7 +139,7 @@ def test_a_wrong_kernel_is_seen(monkeypatch):
     true = losses.build("asl")
     for fault in (lambda v, y: 1.01 * true(v, y), lambda v, y: true(v, y) + 0 * v.sum() / 0.0):
         monkeypatch.setattr(
-            "labelset.bench._measure.ready",
+            "labelset.bench.measure.ready",
             lambda *a, fault=fault: implementations.Ready(fault, a[2]),
         )
         (row,) = measured(["eager"])
@@ -188,7 +200,7 @@ def broken(v, y):
 
 
 def test_large_shapes_are_compared_on_their_first_rows(monkeypatch):
-    monkeypatch.setattr("labelset.bench._errors.WHOLE", {"cpu": 33})
+    monkeypatch.setattr("labelset.bench.measure.WHOLE", {"cpu": 33})
     for kind in ("dense", "float", "sparse"):
         (row,) = measured(["auto"], label_kind=kind)
         assert row.checked_rows == 3
@@ -243,59 +255,12 @@ def test_names_are_checked():
         chosen(["eagre"])
 
 
-def test_a_missing_peer_is_left_out_and_an_error_where_named(monkeypatch):
-    monkeypatch.setattr(implementations, "installed", lambda name: name == "torch")
-    assert not {"timm", "torchvision"} & set(usual("cpu"))
-    with pytest.raises(ValueError, match="timm is not installed"):
-        chosen(["timm"])
-
-
 def test_every_loss_has_an_eager_example():
     scores, on = torch.randn(3, 4), torch.rand(3, 4) < 0.5
     for loss in losses.names():
-        function, labels = implementations.ready(loss, "eager", on, torch.float32)
+        function, labels = implementations.ready(loss, "eager", on, torch.float32, {})
         assert function.impl == "eager"
         assert function(scores, labels).isfinite()
-
-
-def old_timm_asl(gamma_neg=4, gamma_pos=1, clip=0.05):
-    """The published formula, summed, as versions without `reduction` give it."""
-
-    def loss(v, y):
-        p, q = v.sigmoid(), (1 - v.sigmoid() + clip).clamp(max=1)
-        weight = (1 - p * y - q * (1 - y)) ** (gamma_pos * y + gamma_neg * (1 - y))
-        return -(weight * (y * p.log() + (1 - y) * q.log())).sum()
-
-    return loss
-
-
-def new_timm_asl(gamma_neg=4, gamma_pos=1, clip=0.05, reduction="batchmean"):
-    assert reduction == "mean"
-    total = old_timm_asl(gamma_neg, gamma_pos, clip)
-    return lambda v, y: total(v, y) / v.numel()
-
-
-def focal(inputs, targets, alpha=0.25, gamma=2, reduction="none"):
-    assert (alpha, reduction) == (-1.0, "mean")
-    p = inputs.sigmoid()
-    ce = binary_cross_entropy_with_logits(inputs, targets, reduction="none")
-    return (ce * (1 - p * targets - (1 - p) * (1 - targets)) ** gamma).mean()
-
-
-@pytest.mark.parametrize("asl", [old_timm_asl, new_timm_asl])
-def test_peers_compute_the_loss_they_stand_beside(asl, monkeypatch):
-    def bce(smoothing=0.1):
-        assert smoothing == 0.0
-        return binary_cross_entropy_with_logits
-
-    timm = SimpleNamespace(BinaryCrossEntropy=bce, AsymmetricLossMultiLabel=asl)
-    monkeypatch.setitem(sys.modules, "timm.loss", timm)
-    monkeypatch.setitem(sys.modules, "torchvision.ops", SimpleNamespace(sigmoid_focal_loss=focal))
-    for package, known in peers.PEERS.items():
-        for loss in known:
-            (row,) = measured([package], loss=loss)
-            assert row.gradient_error < 1e-5, (package, loss, row.note)
-            assert row.value_error < 1e-5
 
 
 # ---- what fails is a row ---------------------------------------------------------------------
@@ -314,7 +279,7 @@ def test_a_case_that_fails_is_a_row(error, note, monkeypatch):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("labelset.bench._measure.ready", fail)
+    monkeypatch.setattr("labelset.bench.measure.ready", fail)
     (row,) = measured(["eager"])
     assert row.note == note
     assert row.p50_ms is None
@@ -460,33 +425,6 @@ def test_tables_show_what_there_is(rows):
     table = lines(rows)
     assert len({len(line) for line in table}) == 1
     assert len(table) == len(rows) + 1
-    few = [row for row in rows if (row.labels, row.dtype) == (8, "float32")]
-    failed = replace(few[0], loss="x|y", p50_ms=None, note="out of memory")
-    text = markdown([*few, failed, replace(few[0], loss="mse", note="WRONG: far off")])
-    assert text.splitlines()[0] == "| loss | eager | auto | torch |"
-    assert "out of memory" in text
-    assert "x, wrong |" in text
-
-
-def test_the_tables_of_a_page_come_from_the_csv(rows, tmp_path):
-    write_rows(tmp_path / "a.csv", rows)
-    mark = "<!-- bench {} 5x8 float32 dense wall clock -->\nold\n<!-- end bench -->\n"
-    page = "before\n" + mark.format("a.csv") + "between\n" + mark.format("none.csv") + "after\n"
-    made = filled(page, tmp_path)
-    assert "old" not in made
-    assert "| `hill` | " in made
-    assert "There is no none.csv yet." in made
-    assert [w for w in ("before", "between", "after") if w not in made] == []
-    assert filled(made, tmp_path) == made
-    assert "no figures for 9x9" in filled(page.replace("5x8", "9x9"), tmp_path)
-
-
-def test_the_page_of_speed_is_not_stale():
-    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
-    again = "run `python -m labelset.bench docs/speed.md benchmarks`"
-    assert filled(page, ROOT / "benchmarks") == page, again
-    assert [name for name in COLUMNS if f"`{name}`" not in page] == []
-    assert [n for n in implementations.IMPLEMENTATIONS if f"`{n}`" not in page] == []
 
 
 def test_the_plot_renders(rows):
@@ -509,27 +447,6 @@ def test_a_row_needs_no_figures():
     what = {"rows": 1, "labels": 2, "dtype": "float32", "device": "cpu", "label_kind": "dense"}
     row = Row(loss="bce", implementation="eager", density=0.5, timing="wall clock", **what)
     assert lines([row])[1][0] == "bce"
-
-
-def test_what_was_measured_by_turns_with_bce_is_told_by_it(tmp_path):
-    case = {"rows": 2, "labels": 3, "dtype": "float32", "device": "cuda", "density": 0.5}
-    kinds = {"label_kind": "dense", "timing": "synchronised"}
-    turn = Row(
-        loss="asl",
-        implementation="triton",
-        **case,
-        **kinds,
-        p50_ms=3.0,
-        ratio_to_floor=9.0,
-        bce_ms=2.0,
-    )
-    alone = replace(turn, implementation="eager", bce_ms=None)
-    assert "| `asl` | 3 ms, 1.50 x bce | 3 ms, 9 x |" in markdown([turn, alone])
-    write_rows(tmp_path / "a.csv", [turn, alone])
-    mark = "<!-- bench a.csv 2x3 float32 dense synchronised -->\n<!-- end bench -->"
-    page = filled(mark, tmp_path)
-    assert "1.50 x bce" in page
-    assert "eager" not in page
 
 
 def test_bce_beside_a_case_is_torchs_on_the_same_scores():

@@ -1,12 +1,12 @@
 """Reliability diagrams: sound XML, escaped text, bands where they belong."""
 
+import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 
 from labelset.calibrate import diagram
-from labelset.calibrate._diagram import LEFT, SIDE, TOP
 from labelset.metrics import reliability
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -18,17 +18,26 @@ def curve(seed=0, rows=500, **how):
     return reliability(p, r.random(p.shape) < p**2, **how)
 
 
+def paths(root, what):
+    """The numbers along each path that has such an attribute, as (x, y)."""
+    look = {p: (p.get("stroke"), p.get("style", "")[-11:]) for p in root.iter(f"{SVG}path")}
+    kept = [re.findall(r"[\d.]+", p.get("d")) for p in look if what in look[p]]
+    return [np.array(numbers, float).reshape(-1, 2) for numbers in kept]
+
+
 def test_points_and_bands_are_where_they_belong():
     c = curve()
     root = ET.fromstring(diagram({"link": c}, "Reliability"))
+    ((low_end, high_end),) = paths(root, "#999999")  # the diagonal, from (0, 0) to (1, 1)
+    left, top, side = low_end[0], high_end[1], high_end[0] - low_end[0]
+    assert side == low_end[1] - high_end[1] > 300
     circles = root.findall(f"{SVG}circle")
     assert len(circles) == 15
     for circle, p, f in zip(circles, c.confidence.tolist(), c.frequency.tolist(), strict=True):
-        assert float(circle.get("cx")) == pytest.approx(LEFT + SIDE * p, abs=0.06)
-        assert float(circle.get("cy")) == pytest.approx(TOP + SIDE * (1 - f), abs=0.06)
-    (band,) = root.findall(f"{SVG}polygon")
-    corners = np.array([pair.split(",") for pair in band.get("points").split()], float)
-    low, high = 1 - (corners[:15, 1] - TOP) / SIDE, 1 - (corners[15:, 1] - TOP) / SIDE
+        assert float(circle.get("cx")) == pytest.approx(left + side * p, abs=0.06)
+        assert float(circle.get("cy")) == pytest.approx(top + side * (1 - f), abs=0.06)
+    (corners,) = paths(root, "opacity:.16")
+    low, high = 1 - (corners[:15, 1] - top) / side, 1 - (corners[15:, 1] - top) / side
     n, f, z = c.count.numpy(), c.frequency.numpy(), 1.959964
     centre = (f + z * z / (2 * n)) / (1 + z * z / n)
     half = z * np.sqrt(f * (1 - f) / n + z * z / (4 * n * n)) / (1 + z * z / n)

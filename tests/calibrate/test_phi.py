@@ -109,7 +109,7 @@ def test_link_is_the_link_of_the_loss(name):
 
 
 def test_a_loss_without_a_link_is_refused():
-    with pytest.raises(NoLink, match="Fit a calibration map"):
+    with pytest.raises(NoLink, match="Fit a calibrator"):
         calibrate.build("link", loss="two-way")
 
 

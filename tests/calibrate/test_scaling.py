@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from labelset import calibrate, losses
-from labelset.calibrate._lines import Line, fit_lines, information
+from labelset.calibrate._affine import Affine, affine_fit, information
 
 
 def data(rows=400, n=5, seed=0, unknown=0.2):
@@ -219,7 +219,7 @@ def test_newton_takes_hard_starts():
     t[0, 0] = 1.0
     u, target = torch.tensor(v), torch.tensor(t)
     zero = torch.zeros(2, 2, dtype=torch.float64)
-    line = fit_lines(u, target, Line(u.new_ones(1), u.new_zeros(1)), zero, with_offset=True)
+    line = affine_fit(u, target, Affine(u.new_ones(1), u.new_zeros(1)), zero, with_offset=True)
     miss = (torch.sigmoid(line.slope * u + line.offset) - target)[:, 1:]
     assert abs(float(miss.sum())) < 1e-6
     assert abs(float((miss * u[:, 1:]).sum())) < 1e-6
@@ -233,4 +233,4 @@ def test_information_is_the_mean_curvature_of_the_log_loss():
 
     x = torch.tensor([0.7, -0.2], dtype=torch.float64)
     want = torch.autograd.functional.hessian(loss, x)
-    torch.testing.assert_close(information(u, Line(x[:1], x[1:])), want)
+    torch.testing.assert_close(information(u, Affine(x[:1], x[1:])), want)

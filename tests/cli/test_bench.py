@@ -11,7 +11,7 @@ from labelset.cli import main
 
 @pytest.fixture(autouse=True)
 def _small_copy(monkeypatch):
-    monkeypatch.setattr("labelset.bench._floor.COPIED", {"cpu": 2**23})
+    monkeypatch.setattr("labelset.bench.timing.COPIED", {"cpu": 2**23})
 
 
 def bench(*more):
@@ -29,6 +29,7 @@ def test_a_table_a_csv_and_a_plot(tmp_path, capsys):
     assert {row.implementation for row in rows} == {"eager", "auto"}
     assert len([line for line in printed.splitlines() if "4x6" in line]) == len(rows)
     assert str(out) in printed
+    assert "auto on cpu: C loops" in printed
     assert ElementTree.parse(svg).getroot().tag.endswith("svg")
 
 

@@ -16,11 +16,11 @@ import pytest
 import torch
 
 from labelset import encode, heads, losses, metrics
-from labelset.artefact import Run
-from labelset.cli import _parser, main
-from labelset.cli._tree import leaves, options
+from labelset.cli import main, make_parser
+from labelset.cli.config import leaves, options
+from labelset.model import SavedModel
 
-VERBS = dict(leaves(_parser()))
+VERBS = dict(leaves(make_parser()))
 RED = "\x1b[31mred"
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 
@@ -253,7 +253,7 @@ def test_json_of_what_trains(folder, tmp_path, capsys):
     assert strictly(capsys.readouterr().out)["written"] == [f"{out}/report.html"]
     assert main(["train", source, "--out", str(tmp_path / "t"), *short]) == 0
     found = strictly(capsys.readouterr().out)
-    assert Run.open(found["model"]).names == ["0", "1", "2"]
+    assert SavedModel.open(found["model"]).names == ["0", "1", "2"]
     assert {"metric", "stage", "value"} == set(found["values"][0])
     pytest.importorskip("optuna")
     argv = ["tune", source, "--loss", "spa", "--trials", "1", "--out", str(tmp_path / "u")]
@@ -281,6 +281,7 @@ def test_label_names_cannot_send_escape_codes(folder, capsys):
         assert "\x1b" not in shown.out + shown.err, command
 
 
+@pytest.mark.slow
 def test_no_escape_codes_on_a_terminal_either(folder, tmp_path):
     argv = ["compare", str(folder / "rows.npz"), "--out", str(tmp_path / "r"), "--losses", "bce"]
     more = ["--seeds", "1", "--jobs", "1", "--epochs", "1"]
@@ -321,10 +322,10 @@ def test_exit_statuses_are_those_of_the_page(folder, capsys):
 
 def interrupted(number, argv, tmp_path):
     code = (
-        "import sys, os, signal\nfrom labelset import cli\nfrom labelset.cli import _train\n"
+        "import sys, os, signal\nfrom labelset import cli, runs\n"
         f"def stop(*a, **k): os.kill(os.getpid(), {int(number)}); import time; time.sleep(20)\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background\n"
-        "_train.compare = stop\nsys.exit(cli.main(sys.argv[1:]))"
+        "runs.compare = stop\nsys.exit(cli.main(sys.argv[1:]))"
     )
     got = subprocess.run(
         [sys.executable, "-c", code, *argv], capture_output=True, text=True, timeout=60

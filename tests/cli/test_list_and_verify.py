@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 
 from labelset import __version__, heads, losses
 from labelset.cli import main
+from labelset.cli.list import KINDS
 from labelset.proofs import Verification
 
 
@@ -27,6 +28,14 @@ def test_list_shows_a_page(name, capsys):
     assert "## Hyperparameters" in out
 
 
+def test_list_shows_what_any_entry_is_and_takes(capsys):
+    assert main(["list", "top-k", "--kind", "rules"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("# `top-k`\n\nThe k largest probabilities")
+    assert "| `k` |  | how many labels are on in each row |" in out
+    assert ">>>" not in out
+
+
 def test_list_as_json(capsys):
     assert main(["list", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -40,6 +49,29 @@ def test_a_wrong_name_is_one_line_and_status_two(capsys):
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "did you mean 'spa'" in err
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_list_takes_a_kind_or_any_name_of_it(kind, capsys):
+    assert main(["list", kind]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == KINDS[kind].names()
+    for name in names:
+        assert main(["list", name]) == 0
+        assert capsys.readouterr().out.startswith(f"# `{name}`")
+        assert main(["list", name, "--kind", kind, "--json"]) == 0
+        assert list(json.loads(capsys.readouterr().out)) == [name]
+
+
+def test_a_wrong_verb_gets_a_suggestion(capsys):
+    with pytest.raises(SystemExit):
+        main(["comprae", "a.csv"])
+    assert "no verb is called 'comprae': did you mean 'compare'?" in capsys.readouterr().err
+
+
+def test_a_folder_that_does_not_exist_is_called_so(tmp_path, capsys):
+    assert main(["evaluate", str(tmp_path / "nothere")]) == 2
+    assert "there is no such folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argv", [[], ["lsit"], ["list", "--nope"]])

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from labelset import Labels, decide, heads
-from labelset.artefact import Run
 from labelset.cli import main
 from labelset.data import read_labels
+from labelset.model import SavedModel
 
 
 @pytest.fixture
@@ -57,9 +57,9 @@ def test_the_way_from_scores_to_decisions(files, capsys):
         main(["predict", run, str(files / "test.npy"), "--scores", "--out", str(files / "p.jsonl")])
         == 0
     )
-    held = Run.open(run)
+    held = SavedModel.open(run)
     predicted, _, _ = read_labels(files / "p.jsonl", n=3)
-    assert predicted == held.predict(held.parts["test"].scores)
+    assert predicted == held.predictor.sets(held.splits["test"].scores)
 
 
 def test_values_are_those_of_the_library(files, capsys):
@@ -78,10 +78,10 @@ def test_values_are_those_of_the_library(files, capsys):
 def test_calibrating_again_takes_the_rule_out(files, capsys):
     run = pack(files)
     main(["decide", run, "--rule", "global", "--set", "metric=f1-macro"])
-    assert Run.open(run).rule.metric == "f1-macro"
+    assert SavedModel.open(run).rule.metric == "f1-macro"
     main(["calibrate", run, "--map", "temperature", "--set", "per=pool"])
     assert "taken out" in capsys.readouterr().out
-    assert Run.open(run).rule is None
+    assert SavedModel.open(run).rule is None
 
 
 def test_a_rule_can_come_from_a_file(files, capsys):
@@ -89,7 +89,7 @@ def test_a_rule_can_come_from_a_file(files, capsys):
     rule = decide.build("fixed", threshold=[0.2, 0.3, 0.4])
     (files / "rule.json").write_text(json.dumps(rule.as_json()))
     assert main(["decide", run, "--from", str(files / "rule.json")]) == 0
-    assert Run.open(run).rule.thresholds.tolist() == [0.2, 0.3, 0.4]
+    assert SavedModel.open(run).rule.thresholds.tolist() == [0.2, 0.3, 0.4]
 
 
 def test_a_loss_without_a_link_still_has_its_ranking_judged(files, capsys):
@@ -145,7 +145,7 @@ def test_labels_without_names_get_numbers(files):
     np.save(files / "v.npy", y - 0.5)
     out = str(files / "plain")
     assert main(["pack", out, "--valid", str(files / "v.npy"), str(files / "y.npy")]) == 0
-    assert Run.open(out).names == ["0", "1"]
+    assert SavedModel.open(out).names == ["0", "1"]
 
 
 def test_a_comparison_keeps_what_is_fitted_on_it(files, capsys):
@@ -155,7 +155,7 @@ def test_a_comparison_keeps_what_is_fitted_on_it(files, capsys):
     (files / "cmp" / "compare.json").write_text("{}")
     assert run
     assert main(["calibrate", str(files / "cmp"), "--map", "isotonic"]) == 0
-    assert type(Run.open(files / "cmp").map).__name__ == "Isotonic"
+    assert type(SavedModel.open(files / "cmp").calibrator).__name__ == "Isotonic"
     assert not (files / "cmp" / "model.json").exists()
 
 
@@ -202,7 +202,7 @@ def test_json_is_json_where_a_figure_is_infinite(files, capsys):
 def test_names_that_move_the_cursor_are_shown_escaped(files, capsys):
     (files / "names.txt").write_text("\ufefffork\nesc\x1b[31mred\nc\n", encoding="utf-8")
     run = pack(files, "--names", str(files / "names.txt"))
-    assert Run.open(run).names == ["fork", "esc\x1b[31mred", "c"]
+    assert SavedModel.open(run).names == ["fork", "esc\x1b[31mred", "c"]
     capsys.readouterr()
     assert main(["evaluate", run, "--per-label", "map@class"]) == 0
     assert "\x1b" not in capsys.readouterr().out

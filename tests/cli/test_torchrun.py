@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 import torch
 
-from labelset.artefact import Run
 from labelset.cli import main
+from labelset.model import SavedModel
+
+pytestmark = pytest.mark.slow
 
 WORKER = Path(__file__).with_name("torchrun_worker.py")
 LOSSES = ["--losses", "bce", "two-way", "--heads", "linear", "dft:k=1", "--seeds", "1"]
@@ -101,8 +103,8 @@ def two(place, alone, tmp_path_factory):
 
 def far(one, two):
     """The largest difference of the weights and scores of two runs."""
-    a, b = Run.open(one), Run.open(two)
-    pairs = [(a.parts[p].scores, b.parts[p].scores) for p in ("valid", "test")]
+    a, b = SavedModel.open(one), SavedModel.open(two)
+    pairs = [(a.splits[p].scores, b.splits[p].scores) for p in ("valid", "test")]
     pairs.append((a.head.matrix()[0].detach(), b.head.matrix()[0].detach()))
     return max(float((x - y).abs().max()) for x, y in pairs)
 
@@ -157,7 +159,7 @@ def test_trials_are_shared(two):
     done = [t for t in study.trials if t.state.name in ("COMPLETE", "PRUNED")]
     assert len(done) == 3
     assert len({t.params["gamma"] for t in done}) == 3  # each draws its own
-    assert Run.open(out / "tune" / "best").rule is not None
+    assert SavedModel.open(out / "tune" / "best").rule is not None
 
 
 def test_what_only_the_first_rank_finds_wrong_is_said_once(two):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from labelset.artefact import Run
 from labelset.cli import main
+from labelset.model import SavedModel
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +35,11 @@ def test_a_trained_model_predicts_new_rows_batch_by_batch(trained, table, tmp_pa
     assert main(["predict", str(trained), str(tmp_path / "x.npy"), "--to", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert len(rows) == 300
-    run = Run.open(trained)
+    run = SavedModel.open(trained)
     from labelset.data import Dataset
 
     scores = run.score(Dataset.from_arrays(x, np.zeros((300, 3))))
-    want = run.predict(scores)
+    want = run.predictor.sets(scores)
     names = [[run.names[j] for j in want[i].indices.tolist()] for i in range(300)]
     assert [row["labels"].split("|") if row["labels"] else [] for row in rows] == names
     with open(tmp_path / "x.jsonl", "w") as file:
@@ -55,14 +55,14 @@ def test_standard_input_is_read_as_it_comes(trained, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["row"] == 0
     monkeypatch.setattr("sys.stdin", io.StringIO("f,g,h,i,j\n1,2,3,4,five\n"))
     assert main(["predict", str(trained), "-", "--format", "csv"]) == 2
-    assert "not all features are numbers" in capsys.readouterr().err
+    assert "standard input: line 2: column 'j' must hold numbers" in capsys.readouterr().err
 
 
 def test_the_other_verbs_read_a_comparison(trained, capsys):
     for verb in (["evaluate"], ["doctor"], ["query"], ["decide"], ["calibrate"]):
         more = ["'a b' & !c"] if verb == ["query"] else []
         assert main([*verb, str(trained), *more]) in (0, 1), verb
-    assert Run.open(trained).map is not None
+    assert SavedModel.open(trained).calibrator is not None
 
 
 def test_a_run_can_be_verified_as_it_is(trained, capsys):
@@ -84,13 +84,13 @@ def test_csv_columns_are_found_by_name(tmp_path, capsys):
     assert main(["predict", out, str(tmp_path / "t.csv")]) == 0  # labels and ids are left alone
     want = capsys.readouterr().out
     with open(tmp_path / "u.csv", "w", newline="") as file:
-        turned = [[h, g, f] for _, f, g, h, *_ in rows]
-        csv.writer(file).writerows([["h", "g", "f"], *turned])
+        turned = [[h, g, name, f] for name, f, g, h, *_ in rows]
+        csv.writer(file).writerows([["h", "g", "id", "f"], *turned])
     assert main(["predict", out, str(tmp_path / "u.csv")]) == 0
     assert capsys.readouterr().out == want
     (tmp_path / "v.csv").write_text("f,g\n1,2\n")
     assert main(["predict", out, str(tmp_path / "v.csv")]) == 2
-    assert "line 2: no feature 'h'" in capsys.readouterr().err
+    assert "v.csv: no column is called 'h'" in capsys.readouterr().err
 
 
 def test_sparse_rows_and_npz_are_predicted_too(tmp_path, table, trained, capsys):
@@ -107,7 +107,7 @@ def test_sparse_rows_and_npz_are_predicted_too(tmp_path, table, trained, capsys)
     capsys.readouterr()
     assert main(["predict", out, str(tmp_path / "t.svm")]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 100
-    np.save(tmp_path / "x.npy", np.zeros((4, Run.open(out).encoder.fact("width"))))
+    np.save(tmp_path / "x.npy", np.zeros((4, SavedModel.open(out).encoder.fact("width"))))
     assert main(["predict", out, str(tmp_path / "x.npy")]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 4
     assert main(["predict", str(trained), str(table)]) == 0
@@ -125,7 +125,7 @@ def test_the_text_column_is_remembered(tmp_path, capsys, monkeypatch):
     assert len(capsys.readouterr().out.splitlines()) == 60
     monkeypatch.setattr("sys.stdin", io.StringIO('{"text": "green"}\n'))
     assert main(["predict", out, "-"]) == 2
-    assert "no 'body' among text; say which with --text" in capsys.readouterr().err
+    assert "no key is called 'body': known: text" in capsys.readouterr().err
 
 
 def test_force_gives_back_what_was_there_when_it_fails(table, tmp_path, capsys):
@@ -161,6 +161,7 @@ def test_another_search_needs_another_folder(table, tmp_path, capsys):
     assert "holds another search (of other data); choose another" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_searches_share_a_storage_without_meeting(table, tmp_path, capsys):
     """What differs in anything that a value depends on is another study."""
     optuna = pytest.importorskip("optuna")
@@ -202,7 +203,7 @@ def test_texts_are_encoded_as_asked(tmp_path, capsys):
     out = str(tmp_path / "r")
     command = ["train", str(tmp_path / "t.jsonl"), "--encoder", "tfidf:svd=4", "--epochs", "2"]
     assert main([*command, "--out", out]) == 0
-    assert Run.open(out).encoder.svd == 4
+    assert SavedModel.open(out).encoder.svd == 4
     assert main(["predict", out, str(tmp_path / "t.jsonl")]) == 0
     assert len(capsys.readouterr().out.splitlines()) >= 80
     assert main(["train", str(tmp_path / "t.jsonl"), "--encoder", "nope", "--out", "x"]) == 2
@@ -239,7 +240,7 @@ def test_tune_goes_on_where_it_stopped(table, tmp_path, capsys):
     assert "4 trials" in got.out
     assert got.err.count("trial ") == 2
     assert "gamma" in json.loads((tmp_path / "tune.json").read_text())["loss_settings"]
-    assert Run.open(tmp_path / "best").rule is not None
+    assert SavedModel.open(tmp_path / "best").rule is not None
 
 
 def test_tune_says_what_is_wrong_with_its_files(table, tmp_path, capsys):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labelset.decide import build
-from labelset.decide._expectation import expected_f1, reach
+from labelset.decide.expected_f1 import expected_f1, reach
 
 
 def all_sets(n):

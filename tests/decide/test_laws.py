@@ -3,7 +3,7 @@
 import pytest
 
 from labelset.decide import build, names
-from labelset.testing._rule_laws import RULE_LAWS, check_rule
+from labelset.testing.rule_laws import RULE_LAWS, check_rule
 
 SETTINGS = {
     "fixed": [{}, {"threshold": [0.1, 0.5, 0.9, 0.0, 1.0]}],

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import labelset as ls
-from labelset.testing._cases import random_batch
+from labelset.testing.cases import random_batch
 
 SETTINGS = [
     pytest.param(name, example, id=f"{name}-{i}")

@@ -14,7 +14,7 @@ import torch
 from torch import distributed
 
 from labelset.distributed import RankLost, global_batch
-from labelset.distributed._lost import in_words
+from labelset.ranks import in_words
 
 PATIENCE = 3.0  # seconds that ranks wait for each other
 
@@ -43,6 +43,7 @@ def pids(folder, ranks):
     return [int(file.read_text()[:-1]) for file in files]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_the_others_say_that_a_rank_is_lost(tmp_path, number):
     start = multiprocessing.get_context("fork").Process
@@ -69,6 +70,7 @@ def test_the_others_say_that_a_rank_is_lost(tmp_path, number):
             rank.join()
 
 
+@pytest.mark.slow
 def test_torchrun_ends_the_others(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", "2", __file__, str(tmp_path)]

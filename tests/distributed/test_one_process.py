@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import labelset as ls
-from labelset.testing._cases import random_batch, value_and_grad
+from labelset.testing.cases import random_batch, value_and_grad
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,10 +8,10 @@ import torch
 from safetensors import safe_open
 
 from labelset import calibrate, decide, encode, heads
-from labelset.artefact import Run
-from labelset.cli import _export
+from labelset.cli import export as verb
 from labelset.data import Dataset
 from labelset.export import to_onnx, to_safetensors, to_torch
+from labelset.model import SavedModel
 
 N, E = 4, 3
 torch.manual_seed(0)
@@ -23,10 +23,10 @@ NAMES = [f"label {i}" for i in range(N)]
 def made_run():
     data = Dataset.from_arrays(ROWS, LABELS)
     head = heads.build("dft", features=E, labels=N, k=1, slack=1)
-    run = Run(names=NAMES, loss="asl", head=head, encoder=encode.build("features").fit(data))
+    run = SavedModel(names=NAMES, loss="asl", head=head, encoder=encode.build("features").fit(data))
     scores = run.score(data)
-    run.map = calibrate.build("histogram", bins=3, loss="asl").fit(scores, LABELS, folds=0)
-    run.rule = decide.build("per-class").fit(run.probabilities(scores), LABELS)
+    run.calibrator = calibrate.build("histogram", bins=3, loss="asl").fit(scores, LABELS, folds=0)
+    run.rule = decide.build("per-class").fit(run.predictor.probabilities(scores), LABELS)
     return run, data
 
 
@@ -39,8 +39,8 @@ def test_a_torch_program_gives_what_the_run_gives(tmp_path):
     for rows in (200, 1, 0):
         v, p, on = program(ROWS[:rows])
         assert torch.allclose(v, run.score(data)[:rows], atol=1e-5)
-        assert torch.allclose(p, run.probabilities(v), atol=1e-6)
-        assert torch.equal(on, run.decide(p).dense() == 1)
+        assert torch.allclose(p, run.predictor.probabilities(v), atol=1e-6)
+        assert torch.equal(on, run.predictor.decide(p).dense() == 1)
 
 
 @pytest.mark.parametrize("export", [to_onnx, to_torch, to_safetensors])
@@ -49,9 +49,11 @@ def test_the_folder_of_a_run_will_do(export, tmp_path):
     run.save(tmp_path / "run")
     export(str(tmp_path / "run"), tmp_path / "one")
     assert (tmp_path / "one").stat().st_size > 500
-    with pytest.raises(ValueError, match="not a run: there is no model"):
+    with pytest.raises(ValueError, match="not a run: there is no such folder"):
         export(tmp_path / "nothing", tmp_path / "two")
-    with pytest.raises(TypeError, match=r"^run must be a Run or the folder of one, got DFT$"):
+    with pytest.raises(
+        TypeError, match=r"^run must be a SavedModel or the folder of one, got DFT$"
+    ):
         export(run.head, tmp_path / "two")
 
 
@@ -64,21 +66,21 @@ def test_safetensors_are_a_head_with_all_that_its_logits_mean(tmp_path):
     with safe_open(tmp_path / "head.safetensors", framework="pt") as file:
         said = file.metadata()
     scores = head(features).detach()
-    again = calibrate.from_json(json.loads(said["labelset.map"]))
+    again = calibrate.from_json(json.loads(said["labelset.calibrator"]))
     rule = decide.from_json(json.loads(said["labelset.rule"]))
-    assert torch.equal(rule(again(scores)).dense(), run.predict(scores).dense())
+    assert torch.equal(rule(again(scores)).dense(), run.predictor.sets(scores).dense())
     scaling = json.loads(said["labelset.scaling"])
     assert torch.equal(torch.tensor(scaling["mean"]), run.encoder.learnt["mean"])
 
 
 def test_scores_alone_have_no_tensors(tmp_path):
     with pytest.raises(ValueError, match="no head"):
-        to_safetensors(Run(names=NAMES), tmp_path / "head.safetensors")
+        to_safetensors(SavedModel(names=NAMES), tmp_path / "head.safetensors")
 
 
 def parsed(*words):
     parser = argparse.ArgumentParser()
-    _export.add(parser.add_subparsers())
+    verb.add(parser.add_subparsers())
     return parser.parse_args(["export", *map(str, words)])
 
 
@@ -111,7 +113,7 @@ def test_files_without_a_name_lie_beside_the_run(tmp_path, monkeypatch):
 
 def test_all_files_or_none(tmp_path):
     """Scores alone can be an ONNX file but have no tensors: then neither is written."""
-    Run(names=NAMES).save(tmp_path / "run")
+    SavedModel(names=NAMES).save(tmp_path / "run")
     files = "--onnx", tmp_path / "m.onnx", "--safetensors", tmp_path / "head.safetensors"
     args = parsed(tmp_path / "run", *files)
     with pytest.raises(ValueError, match="no head"):

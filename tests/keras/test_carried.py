@@ -57,6 +57,7 @@ def off(key, found):
             yield f"link of {key}: off by {abs(found[f'link {key}'] - due).max()}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("back_end", ["torch", "jax", "tensorflow"])
 def test_everything_is_ours(back_end, tmp_path):
     """Values, gradients and links, by one process each; and models are trained and saved."""

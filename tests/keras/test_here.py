@@ -99,7 +99,7 @@ def test_what_is_refused():
         lk.build("asll")
     with pytest.raises(TypeError, match="gamma_neg"):
         lk.build("asl", gamma=2)
-    with pytest.raises(NoLink, match="calibration map"):
+    with pytest.raises(NoLink, match="calibrator"):
         lk.link("hill")
     with pytest.raises(ValueError, match="rows, labels"):
         lk.build("bce")(np.zeros((2, 3)), np.zeros((2, 2)))

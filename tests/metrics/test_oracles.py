@@ -12,7 +12,7 @@ from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 
 import labelset as ls
-from labelset.metrics import _ranks, build, reliability
+from labelset.metrics import _order, build, reliability
 from labelset.metrics.at_k import propensities
 
 
@@ -105,18 +105,18 @@ def test_both_ways_of_counting_ranks_agree_with_a_loop(seed, rows, n, by_class):
         for s in own:
             want.append((line, (known >= s).sum(), (known == s).sum(), (own >= s).sum()))
     labels = ls.Labels.from_dense(y)
-    for dtype, use in itertools.product((torch.float32, torch.float64), (_ranks._count, None)):
+    for dtype, use in itertools.product((torch.float32, torch.float64), (_order._count, None)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_ranks, "_count", use)
-            patch.setattr(_ranks, "CELLS", 50)
-            found = _ranks.ranks(torch.from_numpy(v).to(dtype), labels, by_class)
+            patch.setattr(_order, "_count", use)
+            patch.setattr(_order, "CELLS", 50)
+            found = _order.positive_ranks(torch.from_numpy(v).to(dtype), labels, by_class)
         got = zip(found.line, found.at_least, found.level, found.on_at_least, strict=True)
         if dtype == torch.float64:
             assert [tuple(map(int, entry)) for entry in got] == want
 
 
 def test_the_counter_is_compiled_here():
-    assert _ranks._count is not None
+    assert _order._count is not None
 
 
 def test_many_lines_of_every_length_are_ranked_alike():
@@ -125,10 +125,10 @@ def test_many_lines_of_every_length_are_ranked_alike():
     v = torch.randn(1100, 70, generator=g).mul(20).round()
     y = torch.rand(1100, 70, generator=g) < torch.linspace(0, 1, 70)
     for by_class in (False, True):
-        fast = _ranks.ranks(v, ls.Labels.from_dense(y), by_class)
+        fast = _order.positive_ranks(v, ls.Labels.from_dense(y), by_class)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_ranks, "_count", None)
-            slow = _ranks.ranks(v, ls.Labels.from_dense(y), by_class)
+            patch.setattr(_order, "_count", None)
+            slow = _order.positive_ranks(v, ls.Labels.from_dense(y), by_class)
         for name in ("starts", "line", "at_least", "level", "on_at_least"):
             assert torch.equal(getattr(fast, name), getattr(slow, name)), name
 

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
+pytestmark = pytest.mark.slow
 for package in ("sphinx", "myst_parser", "furo"):
     pytest.importorskip(package)
 

@@ -21,6 +21,7 @@ ls.metrics.build("f1-micro")(ls.Labels.from_lists([[0]], n=1), [[1]]).sort()
 pytest.importorskip("mypy")
 
 
+@pytest.mark.slow
 def test_mypy_strict_in_a_users_project(tmp_path):
     # with the settings of `make test`, which are strict: its cache makes this quick
     wrong = tmp_path / "wrong.py"

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "labelset"
 NOT_KEPT = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info", "*.pyd")
 pytest.importorskip("build")
+pytestmark = pytest.mark.slow
 if sys.platform != "linux":
     pytest.skip("one system is enough for what is in the files", allow_module_level=True)
 
@@ -32,8 +33,9 @@ def built(tmp_path_factory):
     """`python -m build`: the sdist of a copy of the tree, and the wheel made from that sdist."""
     folder = tmp_path_factory.mktemp("build") / "labelset"
     folder.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "csrc", folder / "csrc")
     shutil.copytree(ROOT / "src", folder / "src", ignore=NOT_KEPT)
     (folder / "tests").mkdir()
     shutil.copy(ROOT / "tests" / "test_labels.py", folder / "tests")
@@ -53,7 +55,9 @@ def test_the_sdist_has_all_that_a_build_needs(built):
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {f"src/{name}" for name in sources()} - names == set()
     assert {"pyproject.toml", "README.md", "LICENSE"} <= names
-    assert any(name.endswith(".c") for name in names)
+    in_c = {str(path.relative_to(ROOT)) for path in (ROOT / "csrc").rglob("*.[ch]")}
+    assert {path.split("/")[1] for path in in_c} == {"loops", "metrics", "proofs"}
+    assert in_c - names == set()
 
 
 def test_the_wheel_has_the_package_and_nothing_else(built):
@@ -73,7 +77,8 @@ def test_the_wheel_has_the_package_and_nothing_else(built):
     needed = [
         x for x in metadata.splitlines() if x.startswith("Requires-Dist") and "extra" not in x
     ]
-    assert {re.split(r"[<>=: ]+", line)[1] for line in needed} == {"numpy", "safetensors", "torch"}
+    core = {"numpy", "pyarrow", "safetensors", "scikit-learn", "scipy", "torch"}
+    assert {re.split(r"[<>=: ]+", line)[1] for line in needed} == core
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +122,7 @@ def test_the_wheel_works_away_from_its_source(python, tmp_path):
 
 
 def test_the_tests_pass_against_the_wheel(python, tmp_path):
-    """Some here; the whole suite is run so by `make wheel`."""
+    """Some here; the whole fast tier is run so by `make wheel`."""
     for name in ("conftest.py", "test_labels.py", "cli/test_list_and_verify.py"):
         (tmp_path / "tests" / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)

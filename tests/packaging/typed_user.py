@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 import labelset as ls
-from labelset.artefact import Part, Run
 from labelset.calibrate import ProbMap
 from labelset.data import Dataset
 from labelset.decide import Rule
 from labelset.heads import Head
 from labelset.losses import Loss, Separable
 from labelset.metrics import Metric
+from labelset.model import SavedModel, Split
 from labelset.proofs import Verification
 
 
@@ -69,15 +69,14 @@ def core(logits: Tensor, features: Tensor, rows: list[list[int]]) -> dict[str, f
     }
 
 
-def around(dataset: Dataset, folder: Path) -> Run:
-    from labelset.compare import Comparison, Plan, compare
+def around(dataset: Dataset, folder: Path) -> SavedModel:
     from labelset.doctor import diagnose
     from labelset.encode import build as encoder
     from labelset.export import to_onnx, to_safetensors, to_torch
     from labelset.report import CandidateInput, ReportInput, write_report
+    from labelset.runs import Comparison, Plan, Tuned, compare, tune
     from labelset.testing import check_loss
     from labelset.train import Progress, Settings, Trained, train
-    from labelset.tune import Tuned, tune
 
     def told(news: Progress) -> None:
         print(news.epoch, news.loss)
@@ -88,8 +87,8 @@ def around(dataset: Dataset, folder: Path) -> Run:
     compared = compare(dataset, Plan(losses=("bce",), seeds=1), folder / "c", jobs=1)
     assert_type(compared, Comparison)
     assert_type(tune(dataset, "spa", folder / "t", trials=2), Tuned)
-    run = Run.open(folder / "c")
-    run.parts["test"] = Part(dataset.labels, trained.scores["test"])
+    run = SavedModel.open(folder / "c")
+    run.splits["test"] = Split(dataset.labels, trained.scores["test"])
     write_report(ReportInput([CandidateInput("bce", "bce", "linear", run)]), folder / "r.html")
     causes: list[str] = [finding.cause for finding in diagnose(run).findings]
     check_loss(Own(), laws=causes or None)

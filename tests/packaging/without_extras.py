@@ -13,7 +13,7 @@ from typing import Any
 
 OPTIONAL = {
     *("sklearn", "scipy", "optuna", "transformers", "tokenizers", "accelerate", "torchmetrics"),
-    *("lightning", "matplotlib", "pyarrow", "PIL", "qtawesome", "river", "highspy", "flint"),
+    *("lightning", "matplotlib", "PIL", "qtawesome", "river", "highspy", "flint"),
     *("onnx", "onnxruntime", "onnxscript", "keras", "jax", "tensorflow", "yaml", "timm"),
     *("torchvision", "pandas", "triton"),
 }
@@ -35,11 +35,10 @@ def features(run: Any, folder: Path) -> dict[str, Callable[[], Any]]:
     from labelset.data import Dataset
     from labelset.export import to_onnx
     from labelset.report import CandidateInput, ReportInput, write_figures
-    from labelset.tune import tune
+    from labelset.runs import tune
 
-    rows = Dataset(labels=run.parts["test"].labels, names=run.names, features=torch.randn(8, 2))
+    rows = Dataset(labels=run.splits["test"].labels, names=run.names, features=torch.randn(8, 2))
     texts = Dataset(labels=rows.labels, names=run.names, texts=["a"] * 8)
-    (folder / "t.parquet").write_bytes(b"PAR1")
     (folder / "a").mkdir()
     (folder / "a" / "1.png").write_bytes(b"")
     (folder / "a" / "rows.csv").write_text("image,cat\n1.png,1\n")
@@ -59,7 +58,6 @@ def features(run: Any, folder: Path) -> dict[str, Callable[[], Any]]:
         "figures": lambda: write_figures(given, folder / "f", png_too=True),
         "keras": imported("keras"),
         "onnx": lambda: to_onnx(run, folder / "m.onnx"),
-        "parquet": lambda: data.load(folder / "t.parquet"),
         "proofs": lambda: verify(torch.eye(2), [[1, 0]], radius="box"),
         "sklearn": imported("sklearn"),
         "torchmetrics": imported("torchmetrics"),
@@ -74,7 +72,7 @@ def core(folder: Path) -> Any:
     import torch
 
     import labelset as ls
-    from labelset.artefact import Part, Run
+    from labelset.model import SavedModel, Split
 
     y = ls.Labels.from_lists([[0], [1], [0, 1], []] * 2, n=2)
     v = torch.randn(8, 2, generator=torch.Generator().manual_seed(0))
@@ -82,12 +80,14 @@ def core(folder: Path) -> Any:
         for settings in ls.losses.catalog.get(name).examples[:1]:
             ls.losses.build(name, **settings)(v, y)
     head = ls.heads.build("linear", features=2, labels=2)
-    run = Run(names=["a", "b"], parts={"test": Part(y, v), "valid": Part(y, v)}, head=head)
-    run.map = ls.calibrate.build("isotonic").fit(v, y)
-    run.rule = ls.decide.build("per-class").fit(run.probabilities(v), y)
+    run = SavedModel(
+        names=["a", "b"], splits={"test": Split(y, v), "valid": Split(y, v)}, head=head
+    )
+    run.calibrator = ls.calibrate.build("isotonic").fit(v, y)
+    run.rule = ls.decide.build("per-class").fit(run.predictor.probabilities(v), y)
     run.save(folder / "run")
     ls.verify(head, y).check()
-    return Run.open(folder / "run")
+    return SavedModel.open(folder / "run")
 
 
 def said(feature: Callable[[], Any]) -> str:

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from labelset import Labels, proofs
-from labelset.proofs import _device, _device_interior, _device_rows, _device_search, verify
-from labelset.proofs._device_rows import SignedRows
-from labelset.proofs._problem import distinct, read_model, signs_of
+from labelset.proofs import _device, _device_interior, verify
+from labelset.proofs._device import SignedRows
+from labelset.proofs.problem import distinct, read_model, signs_of
 
 CPU = torch.device("cpu")
 
@@ -19,7 +19,7 @@ def on_device(weight, sets, bias=None):
     """What `verify` does for weights on a device, and how many label sets the device left over."""
     problem = read_model(weight, bias)
     each, which = distinct(Labels.from_dense(sets))
-    found = [v for part in _device.parts(problem, each, CPU) for v in _prover(problem)(part)]
+    found = [v for part in _device.batches(problem, each, CPU) for v in _prover(problem)(part)]
     verdicts = proofs._on_device(problem, each, CPU, 60.0, None)
     return proofs.Verification(problem, each, which, verdicts), sum(v is None for v in found)
 
@@ -35,7 +35,7 @@ def signed(weight, sets):
 
 
 def mixed(n, d, count, seed, bias=False):
-    """Weights, and label sets of which some can be said and some cannot."""
+    """Weights, and label sets of which some can be produced and some cannot."""
     rng = np.random.default_rng(seed)
     weight = rng.standard_normal((n, d)) * rng.lognormal(size=(n, 1))
     offset = rng.standard_normal(n) - 1 if bias else None
@@ -65,7 +65,7 @@ def holds_exactly(v, i, weight, signs, bias):
 def same(device, processor):
     np.testing.assert_array_equal(device.status, processor.status)
     np.testing.assert_allclose(device.radius, processor.radius, rtol=1e-6)
-    finite = np.isfinite(device.radius)  # where something is known, and it can be said
+    finite = np.isfinite(device.radius)  # where something is known, and it can be produced
     low, high = device.bounds[finite].T
     assert (low <= high).all()
     assert (high - low <= 1e-6 * high).all()
@@ -172,17 +172,18 @@ def test_working_sets_of_any_size_give_the_same(monkeypatch, rows):
     weight, sets, _ = mixed(400, 8, 60, seed=9)
     sets = sets.astype(float)
     sets[40:, ::7] = np.nan
-    monkeypatch.setattr(_device_search, "size", lambda n, d: min(n, rows))
+    monkeypatch.setattr(_device, "working_size", lambda n, d: min(n, rows))
     device, left = on_device(weight, sets)
     same(device, verify(weight, sets))
     assert left == 0 or rows < 3 * 8
 
 
+@pytest.mark.slow
 def test_searches_have_seen_all_rows():
     """The least margin found is that of all known rows, and what is small is the whole hull's."""
     weight, sets, _ = mixed(500, 6, 40, seed=5)
     rows = signed(weight, sets)
-    found = _device_search.separate(rows)
+    found = _device.separate(rows)
     apart = found.least > 0
     assert 0 < apart.sum() < 40
     assert found.which.shape[1] < 100
@@ -199,7 +200,7 @@ def test_a_row_that_counts_cannot_be_dropped():
     margins = torch.tensor([[5.0, 4.0, 3.0, 2.0, 1.0, 0.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0]])
     which = torch.tensor([list(range(6, 12)) + list(range(5))])
     lam = torch.tensor([[1e-9] * 5 + [0.9] + [1e-9] * 5])
-    kept, weights = _device_search._renewed(margins, which, lam, 1)
+    kept, weights = _device._renewed(margins, which, lam, 1)
     assert sorted(kept[0].tolist()) == [*range(10), 11]
     assert weights[0, kept[0].tolist().index(11)] == lam.max()
     assert weights[0, kept[0].tolist().index(5)] == 0
@@ -210,7 +211,7 @@ def test_batches_of_any_size_give_the_same(monkeypatch):
     whole, _ = on_device(weight, sets)
     monkeypatch.setattr(_device, "MEMORY", 70_000)
     problem, each = read_model(weight), distinct(Labels.from_dense(sets))[0]
-    assert len(list(_device.parts(problem, each, CPU))) > 3
+    assert len(list(_device.batches(problem, each, CPU))) > 3
     part, _ = on_device(weight, sets)
     same(part, whole)
 
@@ -234,7 +235,7 @@ def test_a_newton_step_meets_its_equations(unknown):
     rows = signed(weight, sets)
     working = rows.working(torch.arange(30).expand(6, -1))
     known = rows.signs != 0
-    at = _device_interior.begin(working, _device_rows.halves(rows.signs))
+    at = _device_interior.begin(working, _device.halves(rows.signs))
     moving, gap = torch.ones(6, dtype=torch.bool), at.gap
     for _ in range(5):
         at, good = _device_interior.step(working, at, 1.0, moving)

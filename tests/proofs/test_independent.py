@@ -5,8 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from labelset.proofs import verify
-from labelset.proofs._independent import independent
+from labelset.proofs import independent, verify
 
 
 def exact_rank(rows):

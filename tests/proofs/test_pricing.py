@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from labelset.proofs import _compiled, _pricing, verify
-from labelset.proofs._working import WorkingSets
+from labelset.proofs import _least_norm, _search, verify
+from labelset.proofs._least_norm import WorkingSets
 
-needs_compiler = pytest.mark.skipif(_compiled.solver is None, reason="nothing was compiled")
+needs_compiler = pytest.mark.skipif(_least_norm.solver is None, reason="nothing was compiled")
 
 
 def problem(n, d, seed=0):
@@ -30,7 +30,7 @@ def test_the_worst_rows_are_found(n, d, most):
     size = np.linalg.norm(x, axis=1)[live]
     both = []
     with ThreadPoolExecutor(2) as pool:
-        for kind in (lambda sets: _pricing.Single(sets, pool), _pricing.Double):
+        for kind in (lambda sets: _search.Single(sets, pool), _search.Double):
             sets = WorkingSets(unit, signs, False)
             sets.x[:, :d] = x
             lower, grown = kind(sets)(live, size, upper, most)
@@ -74,7 +74,7 @@ def test_many_rounds_end_where_plain_numpy_ends(monkeypatch, n, d):
     sets[8:] ^= rng.random((8, n)) < 0.002
     fast = verify(weight, sets)
     fast.check()
-    monkeypatch.setattr(_compiled, "solver", None)
+    monkeypatch.setattr(_least_norm, "solver", None)
     slow = verify(weight, sets)
     assert slow.status.tolist() == fast.status.tolist()
     assert len(set(slow.status)) == 2

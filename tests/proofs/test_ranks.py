@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch.multiprocessing as mp
 from torch import distributed
 
@@ -31,6 +32,7 @@ def work(rank, folder):
     distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_ranks_merge_into_one_result(tmp_path):
     mp.start_processes(work, (str(tmp_path),), nprocs=RANKS, start_method="forkserver")
     want = verify(*problem(), radius="box")

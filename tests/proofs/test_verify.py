@@ -16,10 +16,9 @@ from labelset.heads import expressible
 from labelset.proofs import (
     ProofFailed,
     Verification,
-    _compiled,
     _exact,
-    _problem,
-    _wolfe,
+    _least_norm,
+    problem,
     verify,
 )
 
@@ -98,6 +97,7 @@ def test_verdicts_and_box_radii_agree_with_a_dense_programme(n, d, with_bias):
     v.check()
 
 
+@pytest.mark.slow
 def test_rho_is_the_largest_margin():
     """Against the support vector machine as a quadratic problem: rho = 1 / |x|, a_i.x >= 1."""
     from sklearn.svm import SVC
@@ -284,7 +284,7 @@ def test_without_the_compiled_solver(monkeypatch):
     weight, sets = rng.standard_normal((40, 5)), rng.random((30, 40)) < 0.5
     sets[:15] = rng.standard_normal((15, 5)) @ weight.T > 0
     fast = verify(weight, sets)
-    monkeypatch.setattr(_compiled, "solver", None)
+    monkeypatch.setattr(_least_norm, "solver", None)
     slow = verify(weight, sets)
     assert slow.status.tolist() == fast.status.tolist()
     np.testing.assert_allclose(slow.radius, fast.radius, rtol=1e-6)
@@ -293,7 +293,7 @@ def test_without_the_compiled_solver(monkeypatch):
 
 def test_least_norm_points_by_hand():
     square = np.array([[1.0, 1.0], [1.0, -1.0], [2.0, 0.0]])
-    corral, weight = _wolfe.least_norm(square, [], np.empty(0), 1e-12, 1e-24, 100)
+    corral, weight = _least_norm.least_norm(square, [], np.empty(0), 1e-12, 1e-24, 100)
     np.testing.assert_allclose(weight @ square[corral], [1.0, 0.0], atol=1e-12)
 
 
@@ -455,11 +455,11 @@ def test_each_label_set_is_found_once_in_order(monkeypatch):
     dense = rng.choice([0.0, 1.0, np.nan], (60, 3))
     dense[20:30] = 0.0
     labels = ls.Labels.from_dense(dense)
-    sets, which = _problem.distinct(labels)
+    sets, which = problem.distinct(labels)
     seen = list(dict.fromkeys(row.tobytes() for row in dense))
     assert which.tolist() == [seen.index(row.tobytes()) for row in dense]
     assert len(sets) == len(seen)
-    np.testing.assert_array_equal(_problem.signs_of(sets)[which], _problem.signs_of(labels))
-    monkeypatch.setattr(_problem, "_alike", lambda *_: False)  # sums that coincide by chance
-    sets, which = _problem.distinct(labels)
+    np.testing.assert_array_equal(problem.signs_of(sets)[which], problem.signs_of(labels))
+    monkeypatch.setattr(problem, "_alike", lambda *_: False)  # sums that coincide by chance
+    sets, which = problem.distinct(labels)
     assert (len(sets), which.tolist()) == (60, list(range(60)))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labelset.retrieve import expected_right
-from labelset.retrieve._expected import _approximate, _exact
+from labelset.retrieve.protocol import _approximate, _exact
 
 
 def distribution(p):

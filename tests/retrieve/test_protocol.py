@@ -13,8 +13,7 @@ from sklearn.metrics import average_precision_score
 
 from labelset import Labels
 from labelset.retrieve import evaluate, rank
-from labelset.retrieve._protocol import _average_precision
-from labelset.retrieve._sample import possible, some_queries
+from labelset.retrieve.protocol import _average_precision, possible, some_queries
 
 
 def every_query(n, most):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labelset.retrieve import And, Name, Not, Or, QueryError, certain, parse
-from labelset.retrieve._formula import names_of
+from labelset.retrieve.query import names_of
 
 A, B, C, D = map(Name, "abcd")
 

@@ -24,15 +24,20 @@ def expected(estimator):
     return EXPECTED.get(type(estimator).__name__, {})
 
 
+@parametrize_with_checks([MultiLabelClassifier()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(
     [
-        MultiLabelClassifier(),
         CalibratedLabels(LogisticRegression(), cv=2),
         DecidedLabels(LogisticRegression(), cv=2),
     ],
     expected_failed_checks=expected,
 )
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks_of_wrappers(estimator, check):
     check(estimator)
 
 
@@ -45,6 +50,7 @@ MULTI_LABEL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MULTI_LABEL[1:4])
 @pytest.mark.parametrize("wrapper", [CalibratedLabels, DecidedLabels])
 def test_wrappers_of_multi_label_estimators(wrapper, name):

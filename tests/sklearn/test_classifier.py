@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import labelset as ls
 from labelset.sklearn import MultiLabelClassifier, scorer
-from labelset.sklearn._weighted import RowWeighted, WeightedLabels
+from labelset.sklearn.weights import RowWeighted, WeightedLabels
 
 
 def data(rows=300, seed=0, **given):
@@ -96,13 +96,13 @@ def test_the_loss_of_weighted_rows_is_that_of_repeated_rows(name):
     times = torch.randint(1, 4, (20,), generator=g)
     loss = ls.losses.build(name, **BY_ROW[name])
     due = loss(v.repeat_interleave(times, 0), y.repeat_interleave(times, 0))
-    weighted = WeightedLabels.of(ls.Labels.from_dense(y), times / times.double().mean())
+    weighted = WeightedLabels.weighted(ls.Labels.from_dense(y), times / times.double().mean())
     mean = RowWeighted(of=loss)(v, weighted)
     assert torch.allclose(mean, due, rtol=0.1)  # not every row counts as many entries
     if name != "spa+lpr":
         summed = ls.losses.build(name, **BY_ROW[name], reduction="sum")
         every = summed(v.repeat_interleave(times, 0), y.repeat_interleave(times, 0))
-        rows = WeightedLabels.of(ls.Labels.from_dense(y), times.double())
+        rows = WeightedLabels.weighted(ls.Labels.from_dense(y), times.double())
         assert torch.allclose(RowWeighted(of=summed)(v, rows), every, rtol=1e-5)
 
 

@@ -5,6 +5,7 @@ import runpy
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,6 +19,7 @@ def test_the_page_runs():
     assert space["model"].predict_proba(space["X"]).shape == (600, 8)
 
 
+@pytest.mark.slow
 def test_the_example_runs():
     found = runpy.run_path(str(ROOT / "examples" / "sklearn_pipeline.py"))["main"]()
     ours, forest, tuned = found.values()

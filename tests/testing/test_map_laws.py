@@ -11,7 +11,7 @@ from labelset.calibrate.isotonic import Isotonic
 from labelset.calibrate.platt import Platt
 from labelset.calibrate.temperature import Temperature
 from labelset.testing import LawBroken
-from labelset.testing._map_laws import MAP_LAWS, check_map
+from labelset.testing.calibrator_laws import MAP_LAWS, check_map
 
 WEIGHTED = losses.build("bce", pos_weight=[1.0, 2.0, 5.0], smoothing=0.1)
 SOUND = {

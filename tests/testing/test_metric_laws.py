@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from labelset.metrics import Metric, Result, build, catalog
-from labelset.metrics._stream import Kept
+from labelset.metrics import Kept, Metric, Result, build, catalog
 from labelset.metrics.calibration import ACE, Brier
 from labelset.metrics.counts import F1Macro, Hamming
 from labelset.metrics.ranking import MAPClass, MAPSample

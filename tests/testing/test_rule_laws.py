@@ -7,15 +7,14 @@ import torch
 
 from labelset import Labels
 from labelset.decide import Rule, build, names
-from labelset.decide._cuts import Cuts
 from labelset.decide.averaging import Averaging
 from labelset.decide.expected_f1 import ExpectedF1
 from labelset.decide.fixed import Fixed
 from labelset.decide.global_threshold import Global
-from labelset.decide.per_class import PerClass
+from labelset.decide.per_class import Cuts, PerClass
 from labelset.decide.top_k import TopK
 from labelset.testing import LawBroken
-from labelset.testing._rule_laws import RULE_LAWS, WORKED, check_rule
+from labelset.testing.rule_laws import RULE_LAWS, WORKED, check_rule
 
 MADE = {"kw_only": True, "eq": False}
 

@@ -13,7 +13,7 @@ import torch.multiprocessing
 from torch import distributed
 
 from labelset import losses, metrics
-from labelset.testing._cases import random_batch
+from labelset.testing.cases import random_batch
 
 torchmetrics = pytest.importorskip("torchmetrics")
 from labelset.torchmetrics import Streamed, build, collection  # noqa: E402
@@ -167,6 +167,7 @@ def ranks(rank, path):
     distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_ranks_agree_with_one_process(tmp_path):
     torch.multiprocessing.spawn(ranks, (str(tmp_path),), nprocs=2)
     for rank in range(2):

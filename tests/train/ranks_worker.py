@@ -22,9 +22,9 @@ from torch.nn import functional as F
 
 from labelset import train as tr
 from labelset.data import Dataset
+from labelset.ranks import Ranks
 from labelset.train import _state
-from labelset.train._ranks import Ranks
-from labelset.train._state_file import read_state
+from labelset.train._checkpoint import read_state
 
 warnings.simplefilter("error")
 ROWS = 301  # so that ranks have unequal shares
@@ -208,12 +208,12 @@ def unlike_resumed():
 
 def drawn_by_rank():
     """Not a check of the package: ranks that draw for their own rows train something else."""
-    plain = _state.draws_over
-    _state.draws_over = lambda ranks, rows: _state.nullcontext()
+    plain = _state.global_rng
+    _state.global_rng = lambda ranks, rows: _state.nullcontext()
     try:
         return both(encoder=dropping())
     finally:
-        _state.draws_over = plain
+        _state.global_rng = plain
 
 
 def diverged():
@@ -293,5 +293,6 @@ def one_rank(rank, size, folder, checks):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for size, checks in ((2, [*CHECKS]), (4, FEW)):
+    few = sys.argv[2:]
+    for size, checks in ((2, few),) if few else ((2, [*CHECKS]), (4, FEW)):
         start_processes(one_rank, (size, sys.argv[1], checks), nprocs=size, start_method="fork")

@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from labelset.train._draws import draws_over
-from labelset.train._ranks import Ranks
+from labelset.ranks import Ranks
+from labelset.train._over_ranks import global_rng
 
 ROWS, WIDTH = 29, 8  # no share of the rows is as long as a row
 
@@ -65,7 +65,7 @@ def by_one(draw):
 def slope(draw, x, drawing=None):
     """Output and gradient side by side, each row's by itself."""
     x = x.clone().requires_grad_()
-    with drawing or draws_over(Ranks(), len(x)):
+    with drawing or global_rng(Ranks(), len(x)):
         y = draw(x)
         if y.requires_grad:
             y.square().sum().backward()
@@ -77,7 +77,7 @@ def by_rank(draw, rank, size, plain=False):
     torch.manual_seed(4)
     ranks = Ranks(rank, size)
     x = batch()[ranks.share(torch.arange(ROWS))]
-    found = slope(draw, x, draws_over(Ranks() if plain else ranks, ROWS))
+    found = slope(draw, x, global_rng(Ranks() if plain else ranks, ROWS))
     return found, torch.get_rng_state()
 
 
@@ -103,7 +103,7 @@ def test_more_ranks_than_rows():
     for rank in range(4):
         ranks = Ranks(rank, 4)
         torch.manual_seed(4)
-        with draws_over(ranks, 2):
+        with global_rng(ranks, 2):
             found.append(F.dropout(torch.ones(2, 5)[ranks.share(torch.arange(2))]))
     assert torch.equal(torch.cat(found), want)
 
@@ -116,7 +116,7 @@ def test_numbers_whose_count_depends_on_the_rows_are_each_ranks_own():
     found, states = [], []
     for rank in range(2):
         torch.manual_seed(4)
-        with draws_over(Ranks(rank, 2), 20):
+        with global_rng(Ranks(rank, 2), 20):
             found.append(leaky(same))
         states.append(torch.get_rng_state())
     assert not torch.equal(*found)
@@ -127,7 +127,7 @@ def test_rows_in_random_order_are_each_ranks_own():
     states = []
     for rank, rows in ((0, 11), (1, 10)):
         torch.manual_seed(4)
-        with draws_over(Ranks(rank, 2), 21):
+        with global_rng(Ranks(rank, 2), 21):
             assert sorted(torch.randperm(rows).tolist()) == list(range(rows))
             wide = torch.randperm(7)  # of something else: the same on all ranks
         states.append((torch.get_rng_state(), wide))
@@ -139,6 +139,6 @@ def test_attention_without_dropout_draws_nothing():
     s = torch.randn(10, 2, 3, 4)
     torch.manual_seed(4)
     before = torch.get_rng_state()
-    with draws_over(Ranks(1, 2), 20):
+    with global_rng(Ranks(1, 2), 20):
         F.scaled_dot_product_attention(s, s, s)
     assert torch.equal(torch.get_rng_state(), before)

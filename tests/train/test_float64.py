@@ -8,7 +8,7 @@ from torch import nn
 from labelset import train as tr
 from labelset.data import Dataset
 from labelset.train._state import Training
-from labelset.train._task import Task
+from labelset.train.task import Task
 
 FEW = {"epochs": 2, "monitor": None, "lr": 0.01}
 

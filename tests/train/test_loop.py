@@ -12,7 +12,7 @@ import labelset as ls
 from labelset import train as tr
 from labelset.data import Dataset, SparseRows, load
 from labelset.encode import Encoder, build
-from labelset.train._random import mixed, shuffled
+from labelset.train.task import mixed, shuffled
 
 
 def task(rows=240, features=6, labels=4, seed=0, unknown=0.0, thin=False):
@@ -246,7 +246,7 @@ def test_an_interrupt_keeps_what_is_done():
 
 @pytest.mark.parametrize("monitor", ["map@class", None])
 def test_an_interrupt_within_an_epoch(monitor, monkeypatch):
-    monkeypatch.setattr("labelset.train._loop.PAUSE", 0.0)
+    monkeypatch.setattr("labelset.train.network.PAUSE", 0.0)
 
     def stop(news):
         if news.epoch == 2 and news.done > 2.4 / 9:
@@ -273,7 +273,7 @@ def test_a_budget_of_seconds():
 
 
 def test_news_within_epochs(monkeypatch):
-    monkeypatch.setattr("labelset.train._loop.PAUSE", 0.0)
+    monkeypatch.setattr("labelset.train.network.PAUSE", 0.0)
     seen = []
     tr.train(task(), tr.Settings(epochs=2, batch=30), progress=seen.append)
     assert [news.done for news in seen] == pytest.approx([i / 8 for i in range(1, 9)])

@@ -9,10 +9,8 @@ import torch
 import labelset as ls
 from labelset import train as tr
 from labelset.data import Dataset
-from labelset.train._average import Average
-from labelset.train._pseudo import relabelled
-from labelset.train._schedule import share
-from labelset.train._shared_adam import SharedAdamW
+from labelset.train._optimiser import Average, SharedAdamW, share
+from labelset.train.pseudo import relabelled
 
 
 @pytest.mark.parametrize("steps", [2, 5, 10, 37, 400])

@@ -12,7 +12,7 @@ import torch
 
 from labelset import train as tr
 from labelset.data import Dataset
-from labelset.train._parallel import Parallel
+from labelset.train._over_ranks import Parallel
 
 ROWS = 300
 
@@ -95,7 +95,7 @@ class Dropping(torch.nn.Linear):
 
 def test_random_numbers_follow_from_the_step(tmp_path, monkeypatch):
     """Neither an interruption within an epoch nor what others draw meanwhile changes them."""
-    monkeypatch.setattr("labelset.train._loop.PAUSE", 0.0)
+    monkeypatch.setattr("labelset.train.network.PAUSE", 0.0)
     data, drawn = dataset(), []
     whole = tr.train(data, SETTINGS, encoder=Dropping())
     with pytest.raises(Killed):
@@ -151,6 +151,7 @@ CHILD = """
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_by_force(tmp_path):
     code = textwrap.dedent(CHILD.format(tests=os.path.dirname(__file__), folder=str(tmp_path)))
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)

@@ -10,13 +10,12 @@ import pytest
 import torch
 
 from labelset import train as tr
-from labelset._atomic import CannotWrite, write_all, write_bytes, write_with
-from labelset.compare import Plan, compare
 from labelset.data import Dataset
+from labelset.files import Busy, CannotWrite, folder_lock, write_all, write_bytes, write_with
 from labelset.losses.asl import ASL
+from labelset.runs import Plan, compare
 from labelset.train import _checkpoint
-from labelset.train._lock import Busy, alone
-from labelset.train._state_file import Unreadable, read_state, write_state
+from labelset.train._checkpoint import Unreadable, read_state, write_state
 
 SETTINGS = tr.Settings(loss="asl", epochs=5, ema=0.9, batch=20, seed=5)  # 4 steps per epoch
 
@@ -152,7 +151,7 @@ def test_every_changed_byte_is_seen(tmp_path):
 
 
 def test_another_version_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("labelset.train._state_file.FORMAT", "9")
+    monkeypatch.setattr("labelset.train._checkpoint.FORMAT", "9")
     write_with(tmp_path / "x", lambda f: write_state(f, {}))
     monkeypatch.undo()
     with pytest.raises(Unreadable, match="has format 9, and this labelset reads 2"):
@@ -184,14 +183,14 @@ def killed_after(steps, every, folder, settings=SETTINGS, **more):
     taken = []
 
     class Dying(Training):
-        def _step(self, *args):
+        def step(self, *args):
             if len(taken) == steps:
                 raise Killed
             taken.append(1)
-            return super()._step(*args)
+            return super().step(*args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("labelset.train._loop.Training", Dying)
+        patch.setattr("labelset.train.network.Training", Dying)
         with pytest.raises(Killed):
             tr.train(dataset(), settings, folder, save_seconds=every, **more)
 
@@ -312,11 +311,11 @@ def test_what_is_no_number_stops_training(tmp_path, monkeypatch, made, gradient,
 
 
 def test_two_at_once_are_refused_and_a_stale_lock_is_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("labelset.train._lock.PATIENCE", 0.1)
+    monkeypatch.setattr("labelset.files.PATIENCE", 0.1)
     plan = Plan(losses=("bce",), seeds=1, training={"epochs": 1})
-    with alone(tmp_path), pytest.raises(Busy, match=f"its id is {os.getpid()}"):
+    with folder_lock(tmp_path), pytest.raises(Busy, match=f"its id is {os.getpid()}"):
         tr.train(dataset(), SETTINGS, tmp_path)
-    with alone(tmp_path), pytest.raises(Busy, match="another process is at work here"):
+    with folder_lock(tmp_path), pytest.raises(Busy, match="another process is at work here"):
         compare(dataset(), plan, tmp_path, resume=True)
     assert not list(tmp_path.iterdir())
     (tmp_path / ".lock").write_text("1")  # of a process that was killed

@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 import torch
 
-from labelset.artefact import Run
 from labelset.cli import main
-from labelset.train._lock import alone
+from labelset.files import folder_lock
+from labelset.model import SavedModel
+from labelset.runs import judgement_of
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +185,7 @@ def test_damage_to_what_is_done(file, undisturbed, tmp_path):
     before = contents(out)
     status, said = Child(command).ended()
     assert status == 2
-    assert "plan.json: is damaged: start anew with --force" in said
+    assert "plan.json: is damaged: start again with --force" in said
     assert contents(out) == before
     (out / "plan.json").unlink()  # then nobody knows of which data these models are
     before = contents(out)
@@ -196,11 +197,21 @@ def test_damage_to_what_is_done(file, undisturbed, tmp_path):
 
 
 def test_a_damaged_model_is_not_used(undisturbed, tmp_path):
-    for path in [p for p in (undisturbed / "best").iterdir() if p.name != "model.json"]:
+    judged = "judgement.npz"
+    for path in [
+        p for p in (undisturbed / "best").iterdir() if p.name not in ("model.json", judged)
+    ]:
         shutil.copytree(undisturbed / "best", tmp_path, dirs_exist_ok=True)
         spoil(tmp_path / path.name)
         with pytest.raises(ValueError, match=f"damaged run: {path.name} is not as it was saved"):
-            Run.open(tmp_path)
+            SavedModel.open(tmp_path)
+    shutil.copytree(undisturbed / "best", tmp_path, dirs_exist_ok=True)
+    whole = judgement_of(SavedModel.open(tmp_path))
+    spoil(tmp_path / judged)
+    again = judgement_of(SavedModel.open(tmp_path))  # it can be found again, and is
+    assert again.digest == whole.digest
+    assert again.probabilities.equal(whole.probabilities)
+    assert again.findings == whole.findings
 
 
 def test_asked_to_end_it_ends(file, undisturbed, tmp_path):
@@ -227,7 +238,7 @@ def test_workers_end_with_their_parent(file, tmp_path, number):
     os.kill(child.pid, number)
     assert child.ended()[0] == (143 if number == signal.SIGTERM else -9)
     wait_for(lambda: not any(map(running, workers)), 5)
-    with alone(out):
+    with folder_lock(out):
         pass
     if number == signal.SIGTERM:
         assert not list(out.rglob(".*"))
@@ -243,6 +254,7 @@ def running(pid):
 # ---- a full disk -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files_that_may_not_grow(file, undisturbed, tmp_path):
     """Each limit stops another file: checkpoints, scores, the report."""
     out, seen = tmp_path / "r", set()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labelset import losses
-from labelset.testing._cases import random_batch
+from labelset.testing.cases import random_batch
 
 pytest.importorskip("transformers")
 from transformers import TrainerControl, TrainerState

@@ -94,6 +94,6 @@ def test_what_cannot_be_answered_is_refused(small, model, tokenizer):
         pipe(TEXTS[0], function_to_apply="softmax")
     with pytest.raises(ValueError, match="needs its tokenizer"):
         small.lt.pipeline(model)
-    model.config.labelset = {"meaning": {"map": None}}
-    with pytest.raises(ValueError, match="map, rule and lacking"):
-        small.lt.meaning(model)
+    model.config.labelset = {"predictor": {"calibrator": None}}
+    with pytest.raises(ValueError, match="calibrator, rule and lacking"):
+        small.lt.predictor(model)

@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def found(small, left_by_ranks):
