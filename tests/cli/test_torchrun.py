@@ -48,7 +48,6 @@ def commands(place, out):
     short = ["--epochs", "2", "--batch", "64"]
     compare = ["compare", f"{place}/d.npz", *short, *LOSSES, "--quiet", "--out"]
     predict, verify = ["predict", f"{place}/alone/train"], ["verify", f"{place}/weight.npy"]
-    tune = ["tune", f"{place}/d.npz", "--loss", "focal", "--trials", "3", "--epochs", "1"]
     return {
         "train": ["train", f"{place}/d.npz", *short, "--loss", "two-way", "--out", f"{out}/train"],
         "models": [*compare, f"{out}/models"],
@@ -59,7 +58,6 @@ def commands(place, out):
         "scores": [*predict, f"{place}/scores.npy", "--scores", "--out", f"{out}/scores.jsonl"],
         "verify": [*verify, f"{place}/sets.npy", "--check", "--out", f"{out}/proofs.json"],
         "verify one": [*verify, f"{place}/one.npy", "--check", "--out", f"{out}/one.json"],
-        "tune": [*tune, "--out", f"{out}/tune"],
         "there already": [*compare, f"{out}/models"],  # the last: only the first rank looks
     }
 
@@ -81,16 +79,14 @@ def alone(place):
     (place / "alone").mkdir()
     found = {}
     for name, command in commands(place, place / "alone").items():
-        if name != "tune":
-            with redirect_stdout(io.StringIO()) as said:
-                found[name] = main(command), said.getvalue()
+        with redirect_stdout(io.StringIO()) as said:
+            found[name] = main(command), said.getvalue()
     return found
 
 
 @pytest.fixture(scope="module")
 def two(place, alone, tmp_path_factory):
     """Everything by two ranks, in one start of torchrun."""
-    pytest.importorskip("optuna")
     out = tmp_path_factory.mktemp("two")
     listed = commands(place, out)
     (out / "commands.json").write_text(json.dumps([*listed.values()]))
@@ -148,18 +144,6 @@ def test_verdicts_and_proofs_are_the_same_bytes(place, two, alone):
         assert (out / name).read_bytes() == (place / "alone" / name).read_bytes(), name
     assert found["verify"][0] == found["verify"][1] == alone["verify"][0]
     assert found["verify"][2].count("every proof checked again") == 1
-
-
-def test_trials_are_shared(two):
-    import optuna
-
-    out, found, _ = two
-    assert "3 trials" in found["tune"][2]
-    study = optuna.load_study(study_name=None, storage=f"sqlite:///{out}/tune/study.db")
-    done = [t for t in study.trials if t.state.name in ("COMPLETE", "PRUNED")]
-    assert len(done) == 3
-    assert len({t.params["gamma"] for t in done}) == 3  # each draws its own
-    assert SavedModel.open(out / "tune" / "best").rule is not None
 
 
 def test_what_only_the_first_rank_finds_wrong_is_said_once(two):

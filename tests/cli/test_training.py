@@ -161,30 +161,6 @@ def test_another_search_needs_another_folder(table, tmp_path, capsys):
     assert "holds another search (of other data); choose another" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_searches_share_a_storage_without_meeting(table, tmp_path, capsys):
-    """What differs in anything that a value depends on is another study."""
-    optuna = pytest.importorskip("optuna")
-    storage = f"sqlite:///{tmp_path}/all.db"
-    common = ["tune", str(table), "--storage", storage, "--trials", "1", "--quiet", "--json"]
-    searches = (
-        ["--loss", "focal", "--epochs", "1"],
-        ["--loss", "focal", "--epochs", "2"],
-        ["--loss", "focal", "--epochs", "1", "--batch", "50"],
-        ["--loss", "focal", "--epochs", "1", "--train", "optimiser=sgd"],
-        ["--loss", "focal", "--epochs", "1", "--seed", "1"],
-        ["--loss", "focal", "--epochs", "1", "--optimise", "map@class"],
-    )
-    for at, search in enumerate(searches):
-        assert main([*common, *search, "--out", str(tmp_path / str(at))]) == 0
-        assert json.loads(capsys.readouterr().out)["trials"] == 1
-    assert len(optuna.get_all_study_names(storage)) == len(searches)
-    again = [*common, *searches[0], "--out", str(tmp_path / "again")]  # one of them goes on
-    assert main([*again[:5], "2", *again[6:]]) == 0
-    assert json.loads(capsys.readouterr().out)["trials"] == 2
-    assert len(optuna.get_all_study_names(storage)) == len(searches)
-
-
 def test_rows_without_any_label_are_refused_before_anything_is_written(tmp_path, capsys):
     (tmp_path / "b.csv").write_text("x,tags\n" + "1.5,\n" * 40)
     out = tmp_path / "r"
@@ -232,41 +208,36 @@ def test_compare_writes_what_it_promises(table, tmp_path, capsys):
 
 def test_tune_goes_on_where_it_stopped(table, tmp_path, capsys):
     pytest.importorskip("optuna")
-    command = ["tune", str(table), "--loss", "focal", "--epochs", "2", "--out", str(tmp_path)]
-    assert main([*command, "--trials", "2", "--quiet"]) == 0
+    command = ["tune", str(table), "--loss", "focal", "--epochs", "2", "--out"]
+    assert main([*command, str(tmp_path), "--trials", "2", "--quiet"]) == 0
     assert "2 trials" in capsys.readouterr().out
-    assert main([*command, "--trials", "4"]) == 0
+    assert main([*command, str(tmp_path), "--trials", "4"]) == 0
     got = capsys.readouterr()
     assert "4 trials" in got.out
     assert got.err.count("trial ") == 2
-    assert "gamma" in json.loads((tmp_path / "tune.json").read_text())["loss_settings"]
     assert SavedModel.open(tmp_path / "best").rule is not None
+    assert main([*command, str(tmp_path / "at once"), "--trials", "4", "--quiet"]) == 0
+    written = [json.loads((p / "tune.json").read_text()) for p in (tmp_path, tmp_path / "at once")]
+    assert written[0] == written[1]
+    assert "gamma" in written[0]["loss_settings"]
+    assert len({trial["tried"]["gamma"] for trial in written[0]["history"]}) == 4
 
 
-def test_tune_says_what_is_wrong_with_its_files(table, tmp_path, capsys):
+def test_tune_says_what_is_wrong_with_its_file(table, tmp_path, capsys):
     pytest.importorskip("optuna")
     command = ["tune", str(table), "--loss", "focal", "--epochs", "1", "--trials", "1", "--quiet"]
     assert main([*command, "--out", str(tmp_path)]) == 0
     (tmp_path / "tune.json").write_bytes(b"\xff")
-    assert main([*command, "--out", str(tmp_path)]) == 2
-    assert "tune.json: is damaged; delete it, and the search goes on" in capsys.readouterr().err
-    (tmp_path / "tune.json").unlink()
-    assert main([*command, "--out", str(tmp_path)]) == 0
-    study = tmp_path / "study.db"
-    study.write_bytes(b"no database" + study.read_bytes()[11:])
-    before = study.read_bytes()
-    for more, words in (
-        ([], "study.db: the trials cannot be read or written (file is not a database)"),
-        (["--storage", "nowhere"], "storage must be like sqlite:///trials.db, got 'nowhere'"),
-        (["--storage", "sqlite://", "--lr", "1e38"], "none of 1 trials came to a value"),
+    for out, more, words in (
+        (tmp_path, [], "tune.json: is damaged; delete it to start the search again"),
+        (tmp_path / "diverged", ["--lr", "1e38"], "none of 1 trials came to a value"),
     ):
         capsys.readouterr()
-        out = tmp_path / "diverged" if "--lr" in more else tmp_path
         assert main([*command, "--out", str(out), *more]) == 2
         said = capsys.readouterr().err
         assert words in said
         assert said.count("\n") == 1
-    assert study.read_bytes() == before
+    assert (tmp_path / "tune.json").read_bytes() == b"\xff"
 
 
 def test_inspect_says_what_was_understood(table, capsys):

@@ -9,7 +9,6 @@ from typing import Any
 
 from labelset import runs
 from labelset.cli.options import add_source, add_training, loaded, training
-from labelset.ranks import Ranks, under_torchrun
 
 
 def add(verbs: Any) -> None:
@@ -17,20 +16,18 @@ def add(verbs: Any) -> None:
     verb = verbs.add_parser(
         "tune",
         description="Search the hyperparameters of a loss and the learning rate by a metric on "
-        "validation rows. The same command again continues an interrupted search; at the same "
-        "time, or under torchrun, it shares the work.",
+        "validation rows. The same command again continues an interrupted search.",
     )
     add_source(verb)
     verb.add_argument("--loss", required=True, help="which loss, such as spa")
     verb.add_argument("--out", required=True, metavar="RUN", help="the folder to write to")
     verb.add_argument("--trials", type=int, default=30, help="in all (30)")
     verb.add_argument("--optimise", default="f1-micro", metavar="METRIC", help="f1-micro")
-    verb.add_argument("--storage", help="any Optuna storage (an SQLite file in RUN)")
     verb.add_argument("--seed", type=int, default=0)
     add_training(verb)
     verb.add_argument("--json", action="store_true", help="print JSON")
     verb.add_argument("--quiet", action="store_true", help="no progress")
-    verb.set_defaults(run=under_torchrun(run))
+    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -47,9 +44,8 @@ def run(args: argparse.Namespace) -> None:
         trials=args.trials,
         optimise=args.optimise,
         training=training(args),
-        storage=args.storage,
         seed=args.seed,
-        progress=None if args.quiet or not Ranks.running().first else show,
+        progress=None if args.quiet else show,
     )
     if args.json:
         facts = {"metric": args.optimise, "value": result.value, "trials": result.trials}

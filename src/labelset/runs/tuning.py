@@ -1,34 +1,32 @@
-"""tune: the hyperparameters of a loss, searched with Optuna by processes that share the trials."""
+"""tune: the hyperparameters of a loss and the learning rate, searched with Optuna.
+
+All trials that came to an end are in `tune.json`, which is written after each of them: an
+interrupted search continues from there as it would have gone on.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import socket
-import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from labelset import losses
 from labelset.catalog import hyperparameters
 from labelset.data import Dataset, ensure_split
-from labelset.files import write_bytes
+from labelset.files import folder_lock, write_bytes
 from labelset.metrics import build as build_metric
 from labelset.model import SavedModel, Split
-from labelset.ranks import Ranks
 from labelset.runs.comparison import stage_of
 from labelset.runs.judging import Judge
 from labelset.train import Diverged, Progress, Settings, Trained, train
 from labelset.train.task import mixed
 
-FOUND = "tune.json"
+FILE = "tune.json"
 SPAN = 4.0  # a hyperparameter is searched between its default over this and times this
+FREE = ("device", "loss_settings")
+"""Settings in which the trials of one search may differ: where they run, and what they try."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +48,14 @@ def space(loss: str) -> dict[str, tuple[float, float, bool]]:
     >>> space("focal")["gamma"]
     (0.5, 8.0, True)
     """
-    found = {}
-    for name, held in hyperparameters(losses.catalog.get(loss)).items():
-        default = held.default
+    intervals = {}
+    for name, hyper in hyperparameters(losses.catalog.get(loss)).items():
+        default = hyper.default
         if isinstance(default, bool) or not isinstance(default, (int, float)):
             continue
-        found[name] = (default / SPAN, default * SPAN, True) if default > 0 else (0.0, 1.0, False)
-    return found
+        positive = default > 0
+        intervals[name] = (default / SPAN, default * SPAN, True) if positive else (0.0, 1.0, False)
+    return intervals
 
 
 def tune(
@@ -67,62 +66,78 @@ def tune(
     trials: int = 30,
     optimise: str = "f1-micro",
     training: dict[str, Any] | None = None,
-    storage: str | None = None,
     seed: int = 0,
     progress: Callable[[int, float | None], None] | None = None,
 ) -> Tuned:
     """Search the hyperparameters of a loss and the learning rate, by a metric on validation rows.
 
-    The study lives in `storage` (any that Optuna knows; an SQLite file in `out` by default): the
-    same call again goes on until `trials` are done in all. Any number of processes may share a
-    study, and so do the ranks of a process group (torchrun), each with trials of its own; together
-    they make `trials`, not more. Data, metric, settings, space and seed are part of the study's
-    name: searches that differ in any of them share a storage without meeting.
+    The same call again continues until `trials` are done in all. What a trial tries depends on the
+    seed, its number and the trials before it. A folder holds one search: another metric, seed,
+    space, other data or settings are refused there.
     """
     optuna = _optuna()
     shared = {"monitor": "map@class", **(training or {})}
     plain = Settings.from_json({**shared, "loss": loss, "seed": seed})  # before anything is written
-    dataset, folder, ranks = ensure_split(dataset, seed=0), Path(out), Ranks.running()
-    about = Search.of(dataset, optimise, plain, space(loss))
-    about.check_alone(folder / FOUND)
-    folder.mkdir(parents=True, exist_ok=True)
+    dataset, folder = ensure_split(dataset, seed=0), Path(out)
     higher = build_metric(optimise).higher_is_better
-    storage = storage or f"sqlite:///{(folder / 'study.db').resolve()}"
+    search = Search(facts(dataset, optimise, plain, space(loss)), folder / FILE)
+    search.read()
+    with folder_lock(folder):
+        study = optuna.create_study(
+            direction="maximize" if higher else "minimize",
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2),
+        )
+        search.read()  # again, as another process may have written until now
+        study.add_trials([_as_trial(optuna, trial) for trial in search.history])
 
-    def objective(trial: Any) -> float:
-        settings = _settings(trial, loss, shared, seed)
-        try:
-            got = train(dataset, settings, progress=_pruning(trial, optuna), parallel="alone")
-        except Diverged:
-            raise optuna.TrialPruned from None
-        return _value(_run(dataset, got), optimise)
+        def objective(trial: Any) -> float:
+            settings = _settings(trial, loss, shared, seed)
+            try:
+                done = train(dataset, settings, progress=_pruning(trial, optuna), parallel="alone")
+            except Diverged:
+                raise optuna.TrialPruned from None
+            return _value(_run(dataset, done), optimise)
 
-    with in_reach(optuna, storage):
-        study = open_study(optuna, storage, about.name, higher)
-        search(optuna, study, objective, trials, seed, progress)
-        settings = _settings(best(study), loss, shared, seed)
-    run = Judge(_run(dataset, train(dataset, settings, parallel="alone"))).finish(optimise)
-    run.splits["train"] = Split(dataset.part("train").labels)
-    rate, done = {"lr": settings.lr}, len(ended(study))
-    found = Tuned(study.best_value, settings.loss_settings, rate, done, run)
-    if ranks.first:
-        _write(found, folder, {"loss": loss, "study": about.name, "search": about.facts})
-    return found
+        def keep(_: Any, trial: Any) -> None:
+            search.history.append(_as_json(trial))
+            search.write()
+            if progress is not None:
+                progress(trial.number, search.history[-1]["value"])
 
-
-def _write(found: Tuned, folder: Path, about: dict[str, Any]) -> None:
-    found.run.save(folder / "best")
-    held = {f.name: getattr(found, f.name) for f in fields(found) if f.name != "run"}
-    write_bytes(folder / FOUND, json.dumps(held | about, indent=1).encode())
+        for number in range(len(search.history), trials):
+            sampler_seed = mixed(seed, f"trial {number}") % 2**32
+            study.sampler = optuna.samplers.TPESampler(seed=sampler_seed)
+            study.optimize(objective, n_trials=1, callbacks=[keep])
+        if all(trial["value"] is None for trial in search.history):
+            raise ValueError(
+                f"none of {len(search.history)} trials came to a value: training diverged in all "
+                "of them; try a lower learning rate, or more trials"
+            )
+        settings = _settings(study.best_trial, loss, shared, seed)
+        run = Judge(_run(dataset, train(dataset, settings, parallel="alone"))).finish(optimise)
+        run.splits["train"] = Split(dataset.part("train").labels)
+        run.save(folder / "best")
+        tuned = Tuned(
+            study.best_value, settings.loss_settings, {"lr": settings.lr}, len(study.trials), run
+        )
+        search.write(
+            loss=loss,
+            value=tuned.value,
+            loss_settings=tuned.loss_settings,
+            training=tuned.training,
+            trials=tuned.trials,
+        )
+    return tuned
 
 
 def _settings(trial: Any, loss: str, shared: dict[str, Any], seed: int) -> Settings:
-    held = {
+    """What a trial tries; a finished trial suggests what it tried."""
+    loss_settings = {
         name: trial.suggest_float(name, low, high, log=log)
         for name, (low, high, log) in space(loss).items()
     }
     rate = {} if "lr" in shared else {"lr": trial.suggest_float("lr", 1e-3, 0.3, log=True)}
-    return Settings(**(shared | rate), loss=loss, loss_settings=held, seed=seed)
+    return Settings(**(shared | rate), loss=loss, loss_settings=loss_settings, seed=seed)
 
 
 def _pruning(trial: Any, optuna: Any) -> Callable[[Progress], None]:
@@ -135,11 +150,13 @@ def _pruning(trial: Any, optuna: Any) -> Callable[[Progress], None]:
     return look
 
 
-def _run(dataset: Dataset, got: Trained) -> SavedModel:
-    parts = {name: Split(dataset.part(name).labels, got.scores[name]) for name in ("valid", "test")}
-    about = {"history": got.history, "settings": got.settings.as_json()}
-    loss = got.settings.build_loss()
-    return SavedModel(dataset.names, parts, loss, head=got.head, encoder=got.encoder, about=about)
+def _run(dataset: Dataset, done: Trained) -> SavedModel:
+    parts = {
+        name: Split(dataset.part(name).labels, done.scores[name]) for name in ("valid", "test")
+    }
+    about = {"history": done.history, "settings": done.settings.as_json()}
+    loss = done.settings.build_loss()
+    return SavedModel(dataset.names, parts, loss, head=done.head, encoder=done.encoder, about=about)
 
 
 def _value(run: SavedModel, optimise: str) -> float:
@@ -153,57 +170,83 @@ def _optuna() -> Any:
         import optuna
     except ImportError:
         raise ImportError('tuning needs Optuna: pip install "labelset[tune]"') from None
-    optuna.logging.set_verbosity(optuna.logging.ERROR)  # warnings are of trials one too many
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 
 
-FREE = ("device", "loss_settings")
-"""What does not tell searches apart: where a trial is made, and what it tries."""
+def _as_json(trial: Any) -> dict[str, Any]:
+    """What Optuna needs to know of a trial that ended; one that was pruned has no value."""
+    bounds = {name: [d.low, d.high, d.log] for name, d in trial.distributions.items()}
+    value = trial.value if trial.state.name == "COMPLETE" else None
+    reports = {str(epoch): float(report) for epoch, report in trial.intermediate_values.items()}
+    return {"value": value, "tried": trial.params, "bounds": bounds, "reports": reports}
 
 
-@dataclass(frozen=True)
-class Search:
+def _as_trial(optuna: Any, facts: Mapping[str, Any]) -> Any:
+    """The trial of which `_as_json` gave these facts."""
+    uniform = optuna.distributions.FloatDistribution
+    states = optuna.trial.TrialState
+    return optuna.trial.create_trial(
+        state=states.PRUNED if facts["value"] is None else states.COMPLETE,
+        value=facts["value"],
+        params=facts["tried"],
+        distributions={
+            name: uniform(low, high, log=log) for name, (low, high, log) in facts["bounds"].items()
+        },
+        intermediate_values={int(epoch): value for epoch, value in facts["reports"].items()},
+    )
+
+
+def facts(
+    dataset: Dataset, optimise: str, settings: Settings, space: Mapping[str, Any]
+) -> dict[str, Any]:
     """All that the value of a trial depends on, besides what it tries."""
+    fixed = {key: value for key, value in settings.as_json().items() if key not in FREE}
+    about = {"data": dataset.fingerprint(), "metric": optimise, "space": space, **fixed}
+    plain: dict[str, Any] = json.loads(json.dumps(about))
+    return plain
 
-    facts: dict[str, Any]
 
-    @classmethod
-    def of(
-        cls, dataset: Dataset, optimise: str, settings: Settings, space: Mapping[str, Any]
-    ) -> Search:
-        """Data (with their split), metric, settings of training with the seed, and the space."""
-        held = {key: fact for key, fact in settings.as_json().items() if key not in FREE}
-        about = {"data": dataset.fingerprint(), "metric": optimise, "space": space, **held}
-        return cls(json.loads(json.dumps(about)))
+class Search:
+    """One search and its trials, as the file at `path` has them."""
 
-    @property
-    def name(self) -> str:
-        """Of the study: loss, metric, and a hash of everything."""
-        key = hashlib.sha256(json.dumps(self.facts, sort_keys=True).encode()).hexdigest()
-        return f"{self.facts['loss']}-{self.facts['metric']}-{key[:16]}"
+    def __init__(self, facts: dict[str, Any], path: Path) -> None:
+        self.facts, self.path = facts, path
+        self.history: list[dict[str, Any]] = []
+        """The trials that ended, in order."""
 
-    def check_alone(self, path: Path) -> None:
-        """A folder holds one search, of which the file there tells."""
-        if not path.is_file():
+    def write(self, **result: Any) -> None:
+        """Replace the file: the result, once there is one, and every trial."""
+        content = {**result, "search": self.facts, "history": self.history}
+        write_bytes(self.path, json.dumps(content, indent=1).encode())
+
+    def read(self) -> None:
+        """Read the trials of an earlier call; the file of another search is an error."""
+        if not self.path.is_file():
             return
         try:
-            held = json.loads(path.read_text(encoding="utf-8"))
-            study, other = held.get("study"), dict(held.get("search", {}))
-        except (ValueError, TypeError, AttributeError):
-            raise ValueError(f"{path}: is damaged; delete it, and the search goes on") from None
-        if not other:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            other, history = dict(content.get("search", {})), content.get("history")
+            sound = history is None or all(map(_is_sound, history))
+        except (ValueError, TypeError, AttributeError, LookupError):
+            sound = False
+        if not sound:
+            raise ValueError(f"{self.path}: is damaged; delete it to start the search again")
+        if not other or history is None:
             raise ValueError(
-                f"{path}: was written by another version of labelset, and does not say of which "
-                "search; choose another folder, or delete it to start a new search in this one"
+                f"{self.path}: was written by another version of labelset, and does not say of "
+                "which search; choose another folder, or delete it to start a new search in this "
+                "one"
             )
-        if study == self.name:
-            return
         unlike = {key: fact for key, fact in other.items() if self.facts.get(key) != fact}
-        raise ValueError(
-            f"{path.parent}: holds another search ({self._unlike(unlike)}); choose another folder"
-        )
+        if unlike:
+            raise ValueError(
+                f"{self.path.parent}: holds another search ({self._differences(unlike)}); choose "
+                "another folder"
+            )
+        self.history = history
 
-    def _unlike(self, unlike: Mapping[str, Any]) -> str:
+    def _differences(self, unlike: Mapping[str, Any]) -> str:
         """In what the searches differ; the space follows from the loss."""
         if "data" in unlike:
             return "of other data"
@@ -211,156 +254,10 @@ class Search:
         return ", ".join(f"{key} {unlike[key]!r}, not {self.facts.get(key)!r}" for key in shown)
 
 
-BY = "process"
-"""Under which a trial says whose it is."""
-NEW, OLD = timedelta(minutes=1), timedelta(days=1)
-"""A trial that does not say yet is new; one on another machine counts as running for so long."""
-ATTEMPTS = 8
-HOPELESS = ("disk is full", "not a database", "malformed", "unable to open", "readonly")
-"""What SQLite says where waiting does not help."""
-
-
-class _Enough(Exception):
-    """Others were quicker: as many trials as are wanted are done or under way."""
-
-
-@contextmanager
-def in_reach(optuna: Any, storage: str) -> Iterator[None]:
-    """A full disk, a damaged file or a database that is not there: an error in words."""
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-
-    try:
-        where = make_url(storage).render_as_string(hide_password=True)
-    except ArgumentError:
-        raise ValueError(f"storage must be like sqlite:///trials.db, got {storage!r}") from None
-    try:
-        yield
-    except (optuna.exceptions.StorageInternalError, SQLAlchemyError) as error:
-        raise RuntimeError(
-            f"{where}: the trials cannot be read or written ({_cause(error)}); see that it is "
-            "there, whole, and has room, or choose another --storage or folder"
-        ) from None
-
-
-def _cause(error: BaseException) -> BaseException:
-    """What the database itself said."""
-    return error if error.__cause__ is None else _cause(error.__cause__)
-
-
-def open_study(optuna: Any, storage: str, name: str, higher: bool) -> Any:
-    """The study of that name; where it is new, the first rank makes it."""
-    pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2)
-
-    def opened() -> Any:
-        held: Any = storage
-        if storage.startswith("sqlite"):  # whose writers wait for each other
-            patient = {"connect_args": {"timeout": 60}}
-            held = optuna.storages.RDBStorage(storage, engine_kwargs=patient)
-        return optuna.create_study(
-            study_name=name,
-            storage=held,
-            direction="maximize" if higher else "minimize",
-            pruner=pruner,
-            load_if_exists=True,
-        )
-
-    Ranks.running().once(lambda: _patiently(optuna, opened) and None)
-    return opened()
-
-
-def _patiently(optuna: Any, work: Callable[[], Any]) -> Any:
-    """Two processes that make the tables of one database at once are in each other's way."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    for attempt in range(ATTEMPTS):
-        try:
-            return work()
-        except (optuna.exceptions.StorageInternalError, SQLAlchemyError) as error:
-            if any(words in str(_cause(error)) for words in HOPELESS):
-                raise
-            time.sleep(0.1 * 2**attempt * (1 + os.getpid() % 7 / 7))  # not all at once again
-    return work()
-
-
-def search(
-    optuna: Any,
-    study: Any,
-    objective: Callable[[Any], float],
-    trials: int,
-    seed: int,
-    progress: Callable[[int, float | None], None] | None,
-) -> None:
-    """Make trials until `trials` are done or under way, here and elsewhere.
-
-    A trial gets its number from the storage, which gives each number once. It is one too many where
-    `trials` before it count; it is then marked as failed, which counts for nothing. What it
-    suggests depends on `seed`, its number, and the trials that are done.
-    """
-    reported = {t.number for t in ended(study)}
-
-    def begun(trial: Any) -> float:
-        trial.set_user_attr(BY, f"{socket.gethostname()} {os.getpid()}")
-        if _taken(study, trial.number) >= trials:
-            raise _Enough
-        study.sampler = _sampler(optuna, mixed(seed, f"trial {trial.number}") % 2**32)
-        return objective(trial)
-
-    def tell(*_: Any) -> None:
-        for trial in ended(study):
-            if progress is not None and trial.number not in reported:
-                progress(trial.number, trial.value)
-            reported.add(trial.number)
-
-    while _taken(study) < trials:
-        study.optimize(begun, n_trials=1, callbacks=[tell], catch=(_Enough,))
-    Ranks.running().wait()
-    tell()
-
-
-def ended(study: Any) -> list[Any]:
-    """The trials that came to an end, pruned or not."""
-    every = study.get_trials(deepcopy=False)
-    return [t for t in every if t.state.name in ("COMPLETE", "PRUNED")]
-
-
-def best(study: Any) -> Any:
-    """The best trial; an error where none came to a value."""
-    if not any(t.state.name == "COMPLETE" for t in ended(study)):
-        raise ValueError(
-            f"none of {len(ended(study))} trials came to a value: training diverged in all of "
-            "them; try a lower learning rate, or more trials"
-        )
-    return study.best_trial
-
-
-def _taken(study: Any, before: int | None = None) -> int:
-    """How many trials (of lower number) are done, or under way in a process that lives."""
-    every = study.get_trials(deepcopy=False)
-    if before is not None:
-        every = [t for t in every if t.number < before]
-    states = [t.state.name for t in every]
-    running = [t for t in every if t.state.name == "RUNNING"]
-    return states.count("COMPLETE") + states.count("PRUNED") + sum(map(_lives, running))
-
-
-def _lives(trial: Any) -> bool:
-    age = datetime.now() - trial.datetime_start
-    if BY not in trial.user_attrs:
-        return bool(age < NEW)
-    host, process = trial.user_attrs[BY].rsplit(" ", 1)
-    if host != socket.gethostname():
-        return bool(age < OLD)
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _sampler(optuna: Any, seed: int) -> Any:
-    with warnings.catch_warnings():  # older releases call the argument experimental
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+def _is_sound(trial: Mapping[str, Any]) -> bool:
+    """Whether this is what `_as_json` wrote."""
+    numbers = [*trial["tried"].values(), *trial["reports"].values()]
+    numbers += [] if trial["value"] is None else [trial["value"]]
+    return trial["tried"].keys() == trial["bounds"].keys() and all(
+        isinstance(number, int | float) for number in numbers
+    )
