@@ -51,12 +51,51 @@ def test_average_precision_is_scikit_learns(seed, tied):
     )
 
 
-def test_average_precision_is_torchmetrics_too():
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("unknown", [0.0, 0.3])
+@pytest.mark.parametrize("tied", [False, True])
+def test_auroc_and_pooled_average_precision_are_scikit_learns(tied, unknown, compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(_order, "_count", None)
+        monkeypatch.setattr(_order, "CELLS", 100)  # several pieces of one line
+    for seed in range(4):
+        v, y = batch(seed, rows=60, tied=tied)
+        y[:, 2], y[:, 4] = 0, 1
+        free = np.random.default_rng(seed).random(y.shape) < unknown
+        known = ~free
+        each = np.full(9, np.nan)
+        for j in (0, 1, 3, 5, 6, 7, 8):
+            each[j] = sk.roc_auc_score(y[known[:, j], j], v[known[:, j], j])
+        truth = np.where(free, np.nan, y)
+        report = build("auroc@class").report(v, truth)
+        np.testing.assert_allclose(report.each, each, atol=1e-12)
+        assert report.value == pytest.approx(np.nanmean(each), abs=1e-12)
+        assert report.left_out == 2
+        want = sk.roc_auc_score(y[known], v[known])
+        assert build("auroc-micro")(v, truth) == pytest.approx(want, abs=1e-12)
+        want = sk.average_precision_score(y[known], v[known])
+        assert build("map-micro")(v, truth) == pytest.approx(want, abs=1e-12)
+    some = [0, 1, 3, 5, 6, 7, 8]
+    want = sk.roc_auc_score(y[:, some], v[:, some], average="macro")
+    assert build("auroc@class")(v, y) == pytest.approx(want, abs=1e-12)
+    want = sk.roc_auc_score(y, v, average="micro")
+    assert build("auroc-micro")(v, y) == pytest.approx(want, abs=1e-12)
+    want = sk.average_precision_score(y, v, average="micro")
+    assert build("map-micro")(v, y) == pytest.approx(want, abs=1e-12)
+
+
+def test_average_precision_and_auroc_are_torchmetrics_too():
     torchmetrics = pytest.importorskip("torchmetrics.functional.classification")
     v, y = batch(3, rows=200)
     p = torch.sigmoid(torch.from_numpy(v)).float()
-    want = torchmetrics.multilabel_average_precision(p, torch.from_numpy(y), num_labels=9)
-    assert build("map@class")(p, y) == pytest.approx(float(want), abs=1e-6)
+    for name, theirs, average in (
+        ("map@class", torchmetrics.multilabel_average_precision, "macro"),
+        ("map-micro", torchmetrics.multilabel_average_precision, "micro"),
+        ("auroc@class", torchmetrics.multilabel_auroc, "macro"),
+        ("auroc-micro", torchmetrics.multilabel_auroc, "micro"),
+    ):
+        want = theirs(p, torch.from_numpy(y), num_labels=9, average=average)
+        assert build(name)(p, y) == pytest.approx(float(want), abs=1e-6), name
 
 
 def interpolated(v, y):
@@ -117,6 +156,18 @@ def test_both_ways_of_counting_ranks_agree_with_a_loop(seed, rows, n, by_class):
 
 def test_the_counter_is_compiled_here():
     assert _order._count is not None
+
+
+def test_all_entries_in_one_line_are_ranked_by_pieces_as_by_one(monkeypatch):
+    g = torch.Generator().manual_seed(0)
+    v = torch.randn(3000, 100, generator=g).mul(20).round()
+    y = ls.Labels.from_dense(torch.rand(3000, 100, generator=g) < 0.03)
+    assert v.numel() >= _order.SMALL
+    whole = _order.positive_ranks(v.reshape(1, -1), ls.Labels.from_dense(y.dense().reshape(1, -1)))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    pieces = _order.pooled_ranks(v, y)
+    for name in ("starts", "line", "at_least", "level", "on_at_least"):
+        assert torch.equal(getattr(whole, name), getattr(pieces, name)), name
 
 
 def test_many_lines_of_every_length_are_ranked_alike():

@@ -6,7 +6,7 @@ from torch import distributed
 
 from labelset.metrics import build
 
-NAMES = ("map@class", "map@sample", "f1-macro", "ace", "ndcg@k")
+NAMES = ("map@class", "map@sample", "auroc@class", "auroc-micro", "f1-macro", "ace", "ndcg@k")
 
 
 def values(name, rows):

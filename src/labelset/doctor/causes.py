@@ -12,9 +12,17 @@ from torch import Tensor
 
 from labelset import calibrate, decide, losses
 from labelset.labels import Labels
-from labelset.metrics import build, confusion, known_counts, positive_ranks, ratio, reliability
+from labelset.metrics import (
+    PositiveRanks,
+    build,
+    confusion,
+    known_counts,
+    positive_ranks,
+    ratio,
+    reliability,
+)
 from labelset.metrics.counts import f_score
-from labelset.metrics.ranking import average_precision
+from labelset.metrics.ranking import auroc, average_precision
 from labelset.model import SavedModel, Split
 from labelset.proofs import independent, verify
 
@@ -114,7 +122,7 @@ def facts(run: SavedModel, part: Split, probabilities: Tensor) -> Facts:
         found=counts[0],
         f1=f_score(counts, 1.0, 0.0),
         ap=average_precision(found),
-        z=_above_chance(part.scores, part.labels, known),
+        z=_above_chance(found, known),
         mean=ratio(total.sum(0), known),
     )
 
@@ -129,16 +137,11 @@ def _on(labels: Labels) -> Tensor:
     return torch.bincount(on, minlength=labels.n)
 
 
-def _above_chance(v: Tensor, y: Labels, known: Tensor) -> Tensor:
+def _above_chance(found: PositiveRanks, known: Tensor) -> Tensor:
     """(AUC - 1/2) over its standard error for a ranking at random."""
-    up, down = positive_ranks(v, y, by_class=True), positive_ranks(-v, y, by_class=True)
-    # off labels at least as high, and off labels at least as low: ties are in both
-    high = up.sums((up.at_least - up.on_at_least).double())
-    low = down.sums((down.at_least - down.on_at_least).double())
-    on, off = up.on.double(), (known - up.on).double()
-    excess = ratio((low - high) / 2, on * off, 0.0)
+    on, off = found.on.double(), (known - found.on).double()
     error = ((on + off + 1) / (12 * on * off).clamp(min=1)).sqrt()
-    return torch.where((on > 0) & (off > 0), excess / error, 0.0)
+    return torch.where((on > 0) & (off > 0), (auroc(found, known) - 0.5) / error, 0.0)
 
 
 CHANCE = 2.0  # standard errors above chance that show that the scores carry a label

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         known_counts,
         ratio,
     )
-    from labelset.metrics._order import positive_ranks, weighted_precision
+    from labelset.metrics._order import PositiveRanks, positive_ranks, weighted_precision
     from labelset.metrics._reliability import Binned, EntryMean, Reliability, diagram, reliability
 else:
     __getattr__, __dir__ = door(__name__)
@@ -31,6 +31,7 @@ __all__ = [
     "EntryMean",
     "Kept",
     "Metric",
+    "PositiveRanks",
     "Reliability",
     "Result",
     "RowMean",

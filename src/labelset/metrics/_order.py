@@ -63,37 +63,81 @@ class PositiveRanks:
 
 def positive_ranks(v: Tensor, y: Labels, by_class: bool = False) -> PositiveRanks:
     """Ranks of the labels that are on within their rows, or within their classes."""
-    if y.values is not None:
-        rows, columns, free = y.rows(), y.indices.long(), y.values.isnan()
-        v = v.clone()
-        v[rows[free], columns[free]] = torch.nan  # reaches nothing, so it counts nowhere
-        y = Labels.from_csr(csr.pointers(rows[~free], len(y)), columns[~free], y.n)
+    v, y = _without_unknown(v, y)
     sizes = torch.bincount(y.indices, minlength=y.n) if by_class else y.indptr.diff()
+    starts = csr.cumulate(sizes)
     line = torch.repeat_interleave(
         torch.arange(len(sizes), device=v.device), sizes, output_size=len(y.indices)
     )
+    if _compiled(v):
+        own = _gathered(v, y, starts, by_class)
+        return PositiveRanks(starts, line, *_counted(v, own, starts, by_class))
+    rows, columns = y.rows(), y.indices.long()
+    own, order = v[rows, columns].sort()
+    own = own[(columns if by_class else rows)[order].sort(stable=True).indices]
+    return PositiveRanks(starts, line, *_searched(v.T if by_class else v, own, line, starts))
+
+
+def pooled_ranks(v: Tensor, y: Labels) -> PositiveRanks:
+    """Ranks of all labels that are on, in one line, among the scores of all rows and classes."""
+    v, y = _without_unknown(v, y)
+    own = v[y.rows(), y.indices.long()].sort().values
+    starts, line = torch.tensor([0, len(own)], device=v.device), torch.zeros_like(y.indices).long()
+    compiled, flat = _compiled(v), v.reshape(-1)
+
+    def piece(some: Tensor) -> Fields:
+        """The ranks among some of the scores; those among all are the sum."""
+        if compiled:
+            return _counted(some[None], own.clone(), starts, by_class=False)
+        return _searched(some[None], own, line, starts)
+
+    threads = torch.get_num_threads() if compiled and len(flat) >= SMALL else 1
+    pieces = torch.split(flat, max(-(-len(flat) // threads), 1) if compiled else CELLS)
+    with ThreadPoolExecutor(threads) as pool:
+        at_least, level, on_at_least = zip(*pool.map(piece, pieces), strict=True)
+    return PositiveRanks(starts, line, sum(at_least), sum(level), on_at_least[0])
+
+
+def _without_unknown(v: Tensor, y: Labels) -> tuple[Tensor, Labels]:
+    """Scores that are NaN where the label is unknown, and the labels that are on."""
+    if y.values is None:
+        return v, y
+    rows, columns, free = y.rows(), y.indices.long(), y.values.isnan()
+    v = v.clone()
+    v[rows[free], columns[free]] = torch.nan  # reaches nothing, so it counts nowhere
+    return v, Labels.from_csr(csr.pointers(rows[~free], len(y)), columns[~free], y.n)
+
+
+def _compiled(v: Tensor) -> bool:
+    """Whether these scores can be counted in C."""
     if _count is None:
         warn_slow()
-    way = _counted if _count is not None and v.device.type == "cpu" else _searched
-    return PositiveRanks(csr.cumulate(sizes), line, *way(v, y, csr.cumulate(sizes), line, by_class))
+    return _count is not None and v.device.type == "cpu"
 
 
 Fields = tuple[Tensor, Tensor, Tensor]
 
 
-def _counted(v: Tensor, y: Labels, starts: Tensor, line: Tensor, by_class: bool) -> Fields:
-    """The last three fields of `PositiveRanks`, counted in C on as many threads as torch has."""
-    v, own = v.contiguous(), torch.empty(len(line), dtype=v.dtype)
-    scores: list[Any] = [v.numpy(), v.element_size(), len(v), y.n]
+def _gathered(v: Tensor, y: Labels, starts: Tensor, by_class: bool) -> Tensor:
+    """The scores of labels that are on, by line."""
+    own = torch.empty(len(y.indices), dtype=v.dtype)
+    scores: list[Any] = [v.contiguous().numpy(), v.element_size(), len(v), y.n]
     sparse = [y.indptr.numpy(), y.indices.numpy(), by_class]
     _count.gather(*(scores + sparse + [starts.clone().numpy(), own.numpy()]))
-    parts = (torch.empty_like(line), torch.zeros_like(line), torch.empty_like(line))
+    return own
+
+
+def _counted(v: Tensor, own: Tensor, starts: Tensor, by_class: bool) -> Fields:
+    """The last three fields of `PositiveRanks`, counted in C on as many threads as torch has."""
+    at_least = torch.zeros(len(own), dtype=torch.int64)
+    parts = at_least, torch.zeros_like(at_least), torch.zeros_like(at_least)
+    scores: list[Any] = [v.contiguous().numpy(), v.element_size(), *v.shape]
     lines = [by_class, *(t.numpy() for t in (starts, own, *parts))]
-    threads = torch.get_num_threads()
-    if threads == 1 or v.numel() < SMALL:
-        _count.rank(*(scores + lines + [0, len(starts) - 1]))
+    threads, end = torch.get_num_threads(), len(starts) - 1
+    if threads == 1 or end == 1 or v.numel() < SMALL:
+        _count.rank(*(scores + lines + [0, end]))
         return parts
-    cuts = np.linspace(0, len(starts) - 1, 4 * threads + 1).astype(int)
+    cuts = np.linspace(0, end, 4 * threads + 1).astype(int)
     cuts[1:-1] -= cuts[1:-1] % LINE  # no cache line is read twice
     with ThreadPoolExecutor(threads) as pool:
         list(
@@ -104,15 +148,12 @@ def _counted(v: Tensor, y: Labels, starts: Tensor, line: Tensor, by_class: bool)
     return parts
 
 
-def _searched(v: Tensor, y: Labels, starts: Tensor, line: Tensor, by_class: bool) -> Fields:
-    """The same by torch, where there is no compiled counter."""
-    rows, columns = y.rows(), y.indices.long()
-    own, order = v[rows, columns].sort()
-    own = own[(columns if by_class else rows)[order].sort(stable=True).indices]
-    reached, level = _reached(v.T if by_class else v, own, line, starts)
+def _searched(wide: Tensor, own: Tensor, line: Tensor, starts: Tensor) -> Fields:
+    """The same by torch, where there is no compiled counter; the lines are rows of `wide`."""
+    reached, level = _reached(wide, own, line, starts)
     # scores that reach entry i of a line are those that reach exactly i + 1, i + 2, ... of them
     total = torch.cat([reached.new_zeros(1), reached.cumsum(0)])
-    place = torch.arange(len(own), device=v.device) + line
+    place = torch.arange(len(own), device=own.device) + line
     at_least = total[starts[line + 1] + line + 1] - total[place + 1]
     last = _last_equal(line, own)
     first = torch.searchsorted(last, last)  # where the run of equal scores begins
@@ -167,9 +208,7 @@ def weighted_precision(v: Tensor, on: Tensor, rows: Tensor, weights: Tensor) -> 
     down, hit = v[order], on[order]
     ends = torch.ones_like(hit)
     ends[:-1] = down[1:] != down[:-1]
-    if _count is None:
-        warn_slow()
-    way = _precision_in_c if _count is not None and v.device.type == "cpu" else _precision_in_torch
+    way = _precision_in_c if _compiled(v) else _precision_in_torch
     return ratio(*way(rows[order], hit, ends, weights))
 
 

@@ -19,7 +19,7 @@ from labelset.metrics._base import (
     mean_of_defined,
     ratio,
 )
-from labelset.metrics._order import PositiveRanks, positive_ranks
+from labelset.metrics._order import PositiveRanks, pooled_ranks, positive_ranks
 
 UNKNOWN = (torch.nan,) * 3
 
@@ -41,6 +41,18 @@ def _best_so_far(precision: Tensor, found: PositiveRanks) -> Tensor:
     # entries rise in score within a line; adding 2 per line makes one running maximum serve all
     shifted = precision + 2.0 * found.line
     return shifted.cummax(0).values - 2.0 * found.line if len(precision) else precision
+
+
+def auroc(found: PositiveRanks, known: Tensor) -> Tensor:
+    """(lines,): the share of pairs (a label on, a label off) in the right order, ties by half.
+
+    `known` labels of the line are on or off. NaN where there is no such pair.
+    """
+    # known scores above each positive, ties by half, less the positives among them: of p that are
+    # on, each pair counts once and each of them its own tie, p^2 / 2 in all
+    twice_wrong = found.sums(2 * found.at_least - found.level) - found.on**2
+    pairs = found.on * (known - found.on)
+    return ratio(2 * pairs - twice_wrong, 2 * pairs)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,6 +99,93 @@ class MAPClass(Metric):
         found = positive_ranks(given, labels, by_class=True)
         each = average_precision(found, self.interpolated)
         return mean_of_defined(each, "no class has a row in which it is on")
+
+
+class MAPMicro(Metric):
+    """Average precision of one ranking of all entries, whatever their row and class.
+
+    Scores of different rows and classes are compared, so that they must be on one scale.
+
+    >>> MAPMicro()([[0.9, 0.1], [0.8, 0.2]], [[1, 0], [0, 1]]).__round__(4)
+    0.8333
+    """
+
+    name = "map-micro"
+    takes = "scores"
+    worked = (
+        {
+            "given": ((0.9, 0.1, 0.3), (0.5, 0.5, 0.7)),
+            "labels": ((1, 0, 0), (1, 0, torch.nan)),
+            "value": (1 + 2 / 3) / 2,
+        },
+    )
+
+    def state(self, given: Tensor, labels: Labels) -> State:
+        return {"kept": Kept(given, labels)}
+
+    def result(self, state: State) -> Result:
+        value = average_precision(pooled_ranks(*state["kept"].together()))
+        return Result(mean_of_defined(value, "no entry is on").value)
+
+
+class AUROCClass(Metric):
+    """Mean over classes of the area under each class's ROC curve, the macro average.
+
+    The share of pairs of rows, one in which the class is on and one in which it is off, that are in
+    the right order, ties by half. Classes that are on nowhere or off nowhere are left out, and
+    counted.
+
+    >>> AUROCClass()([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9]], [[1, 0], [0, 1], [1, 1]])
+    0.75
+    """
+
+    name = "auroc@class"
+    takes = "scores"
+    worked = (
+        {  # the last two classes are on nowhere, and off nowhere
+            "given": ((0.9, 0.1, 0.5, 0.1), (0.8, 0.1, 0.4, 0.2), (0.1, 0.9, 0.3, 0.3)),
+            "labels": ((1, 0, 0, 1), (0, 1, 0, 1), (1, 1, 0, torch.nan)),
+            "value": (1 / 2 + 3 / 4) / 2,
+            "left_out": 2,
+        },
+    )
+
+    def state(self, given: Tensor, labels: Labels) -> State:
+        return {"kept": Kept(given, labels)}
+
+    def result(self, state: State) -> Result:
+        given, labels = state["kept"].together()
+        found = positive_ranks(given, labels, by_class=True)
+        each = auroc(found, known_counts(labels, by_class=True))
+        return mean_of_defined(each, "no class is on in one row and off in another")
+
+
+class AUROCMicro(Metric):
+    """Area under the ROC curve of one ranking of all entries, whatever their row and class.
+
+    Scores of different rows and classes are compared, so that they must be on one scale.
+
+    >>> AUROCMicro()([[0.9, 0.1], [0.8, 0.2]], [[1, 0], [0, 1]])
+    0.75
+    """
+
+    name = "auroc-micro"
+    takes = "scores"
+    worked = (
+        {
+            "given": ((0.9, 0.1, 0.3), (0.5, 0.5, 0.7)),
+            "labels": ((1, 0, 0), (1, 0, torch.nan)),
+            "value": 5.5 / 6,
+        },
+    )
+
+    def state(self, given: Tensor, labels: Labels) -> State:
+        return {"kept": Kept(given, labels)}
+
+    def result(self, state: State) -> Result:
+        given, labels = state["kept"].together()
+        value = auroc(pooled_ranks(given, labels), known_counts(labels, by_class=False).sum())
+        return Result(mean_of_defined(value, "no entry is on and another off").value)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
