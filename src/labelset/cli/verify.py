@@ -112,7 +112,10 @@ def _matrix(args: argparse.Namespace, saved: model.SavedModel | None) -> tuple[A
     if saved is None:
         return read_matrix(args.model, args.weight, args.bias)
     if saved.head is None:
-        raise ValueError(f"{args.model}: this run holds no head to verify")
+        what = (
+            "no head to verify" if saved.forest is None else "a forest, which has no head to verify"
+        )
+        raise ValueError(f"{args.model}: this run holds {what}")
     weight, bias = saved.head.matrix()
     return weight.detach(), None if bias is None else bias.detach()
 

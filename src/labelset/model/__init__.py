@@ -6,6 +6,7 @@ from labelset.lazy import door
 
 if TYPE_CHECKING:
     from labelset.model.folder import SavedModel, Split, read_scores, score_batches
+    from labelset.model.forest import Forest, ForestScorer, log_odds
     from labelset.model.predictor import Predictor
     from labelset.model.scorer import Scorer
 else:
@@ -13,10 +14,13 @@ else:
 
 
 __all__ = [
+    "Forest",
+    "ForestScorer",
     "Predictor",
     "SavedModel",
     "Scorer",
     "Split",
+    "log_odds",
     "read_scores",
     "score_batches",
 ]

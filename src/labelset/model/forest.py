@@ -1,0 +1,361 @@
+"""Forest: grown trees as flat arrays, so that one is kept, checked and evaluated without pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labelset import csr
+from labelset.data import Dataset, SparseRows
+from labelset.encode import Encoder
+
+LEVELS = 2000
+"""The deepest tree: each level costs a step of evaluation, and a crafted file must not cost
+many."""
+CLIP = 1e-4
+"""How far from 0 and 1 a probability stays before it becomes log-odds."""
+ENTRIES = 1 << 21
+"""Features, scores, or rows on their way through trees that are in memory together."""
+FILE = {
+    "feature": torch.int32,
+    "threshold": torch.float32,
+    "starts": torch.int64,
+    "leaf_starts": torch.int64,
+    "leaf_labels": torch.int32,
+    "leaf_values": torch.float16,
+    "shape": torch.int64,
+}
+"""The tensors of a file and their types."""
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Forest:
+    """probabilities = mean over trees of the label shares in the leaf that a row falls into.
+
+    The nodes of a tree lie level by level. The children of its k-th inner node (from 0) are then
+    its nodes 2k + 1 and 2k + 2, so that they need not be stored: what is stored cannot describe a
+    cycle or a child outside the tree. A row goes to the first child if its feature is at most the
+    threshold. Leaves keep only shares above 0, which are few where labels are many.
+
+    >>> leaves = SparseRows.from_csr([0, 1, 2], [0, 1], width=2, values=[1.0, 0.25])
+    >>> stump = Forest(torch.tensor([1, -1, -1]), torch.tensor([0.5, 0, 0]), torch.tensor([0, 3]),
+    ...     leaves, width=2)
+    >>> stump
+    Forest(1 trees, 2 leaves, 2 features, 2 labels)
+    >>> stump(torch.tensor([[9.0, 0.5], [9.0, 0.6]]))
+    tensor([[1.0000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+
+    feature: Tensor
+    """(nodes,) int32: the feature that an inner node looks at; -1: a leaf."""
+    threshold: Tensor
+    """(nodes,) float32."""
+    starts: Tensor
+    """(trees + 1,) int64: tree t has the nodes starts[t] to starts[t + 1]."""
+    leaves: SparseRows
+    """(leaves, labels) in the order of the nodes."""
+    width: int
+    """How many features a row has."""
+
+    def __post_init__(self) -> None:
+        for name in ("feature", "threshold", "starts"):
+            object.__setattr__(self, name, getattr(self, name).to(FILE[name]))
+        _check(self)
+
+    # ---- made of others -------------------------------------------------------------------------
+
+    @classmethod
+    def from_sklearn(cls, fitted: Any) -> Forest:
+        """From scikit-learn's random or extra trees, fitted on 0 / 1 labels or, as regressors, on
+        shares in [0, 1].
+
+        It compares as they do: x <= t for a float32 x and a float64 t is x <= the largest float32
+        number that is not above t.
+        """
+        positive = _positive(fitted)  # the trees themselves count classes from 0
+        parts = [_of_tree(tree, positive) for tree in fitted.estimators_]
+        features, thresholds, tables = zip(*parts, strict=True)
+        lengths = torch.tensor([len(feature) for feature in features])
+        feature = torch.from_numpy(np.concatenate(features))
+        threshold = torch.from_numpy(np.concatenate(thresholds))
+        leaves = SparseRows.stack(tables)
+        return cls(feature, threshold, csr.cumulate(lengths), leaves, int(fitted.n_features_in_))
+
+    @classmethod
+    def stack(cls, parts: Sequence[Forest]) -> Forest:
+        """All trees of several forests that take the same features and give the same labels."""
+        if not parts or len({(part.width, part.labels) for part in parts}) != 1:
+            raise ValueError(f"stack needs forests of the same features and labels, got {parts}")
+        return cls(
+            torch.cat([part.feature for part in parts]),
+            torch.cat([part.threshold for part in parts]),
+            csr.cumulate(torch.cat([part.starts.diff() for part in parts])),
+            SparseRows.stack([part.leaves for part in parts]),
+            parts[0].width,
+        )
+
+    # ---- what is in it --------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.leaves)} leaves, {self.width} features, {self.labels} labels"
+        return f"Forest({len(self)} trees, {sizes})"
+
+    @property
+    def labels(self) -> int:
+        """How many labels it gives probabilities of."""
+        return self.leaves.width
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        own = (self.feature, self.threshold, self.starts)
+        return self.leaves.nbytes + sum(t.numel() * t.element_size() for t in own)
+
+    @cached_property
+    def _links(self) -> tuple[Array, Array]:
+        """Of each node: its first child if it is an inner node, its row in `leaves` if a leaf."""
+        inner = self.feature.numpy() >= 0
+        before = _before(inner)
+        starts = self.starts.numpy()
+        first = np.repeat(starts[:-1], np.diff(starts))
+        child = first + 1 + 2 * (before[:-1] - before[first])
+        return child, np.arange(len(inner)) - before[:-1]
+
+    @cached_property
+    def _table(self) -> Any:
+        """`leaves` as scipy has it."""
+        from scipy.sparse import csr_matrix
+
+        held = self.leaves
+        arrays = (held.filled().numpy(), held.indices.numpy(), held.indptr.numpy())
+        return csr_matrix(arrays, shape=held.shape)
+
+    # ---- evaluated ------------------------------------------------------------------------------
+
+    def __call__(self, features: Any) -> Tensor:
+        """(rows, labels) float32 probabilities of a tensor, sparse rows, or rows on disk.
+
+        A row has the same ones, bit by bit, alone and among others: its leaves are added up in the
+        order of the trees.
+        """
+        out = torch.empty(len(features), self.labels)
+        for start, leaf in self._blocks(features):
+            total = self.membership(leaf) @ self._table
+            shares = torch.from_numpy(total.toarray() / len(self))
+            out[start : start + len(leaf)] = shares
+        return out
+
+    def leaf_numbers(self, features: Any) -> Tensor:
+        """(rows, trees): the row of `leaves` that each row falls into."""
+        parts = [torch.from_numpy(leaf) for _, leaf in self._blocks(features)]
+        return torch.cat(parts) if parts else torch.empty(0, len(self), dtype=torch.int64)
+
+    def membership(self, leaf: Array) -> Any:
+        """(rows, leaves) scipy matrix with a 1 where a row falls into a leaf."""
+        from scipy.sparse import csr_matrix
+
+        starts = np.arange(len(leaf) + 1) * len(self)
+        arrays = (np.ones(leaf.size), leaf.ravel(), starts)
+        return csr_matrix(arrays, shape=(len(leaf), len(self.leaves)))
+
+    def _blocks(self, features: Any) -> Any:
+        """(first row, (rows, trees) leaf numbers) of some rows at a time."""
+        if len(features.shape) != 2 or features.shape[1] != self.width:
+            got = tuple(features.shape)
+            raise ValueError(f"the forest takes (rows, {self.width}) features, got {got}")
+        size = max(16, ENTRIES // max(len(self), self.width, self.labels))
+        for start in range(0, len(features), size):
+            rows = features[start : start + size]
+            dense = rows.dense() if isinstance(rows, SparseRows) else rows
+            yield start, self._leaves_of(dense.cpu().to(torch.float32).contiguous().numpy())
+
+    def _leaves_of(self, x: Array) -> Array:
+        """All rows go through all trees together, one level a step; those in a leaf drop out."""
+        child, leaf = self._links
+        feature, threshold = self.feature.numpy(), self.threshold.numpy()
+        rows, trees = len(x), len(self)
+        out = np.empty(rows * trees, dtype=np.int64)
+        # tree by tree in memory, so that neighbours read the same nodes
+        slot = np.arange(rows * trees).reshape(rows, trees).T.ravel()
+        node = np.repeat(self.starts.numpy()[:-1], rows)
+        row = np.tile(np.arange(rows) * x.shape[1], trees)
+        flat = x.ravel()
+        while len(node):
+            looked = feature[node]
+            at = np.flatnonzero(looked < 0)
+            if len(at):
+                out[slot[at]] = leaf[node[at]]
+                on = np.flatnonzero(looked >= 0)
+                slot, node, row, looked = slot[on], node[on], row[on], looked[on]
+            node = child[node] + (flat[row + looked] > threshold[node])
+        return out.reshape(rows, trees)
+
+    # ---- in files -------------------------------------------------------------------------------
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a safetensors file keeps, for `from_tensors`."""
+        held = {
+            "feature": self.feature,
+            "threshold": self.threshold,
+            "starts": self.starts,
+            "leaf_starts": self.leaves.indptr,
+            "leaf_labels": self.leaves.indices,
+            "leaf_values": self.leaves.filled(),
+            "shape": torch.tensor([self.width, self.labels]),
+        }
+        return {name: t.to(FILE[name]).contiguous() for name, t in held.items()}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Forest:
+        """The forest that `tensors` described; ValueError where they describe none."""
+        if {*tensors} != {*FILE}:
+            raise ValueError(f"a forest has the tensors {', '.join(FILE)}, got {[*tensors]}")
+        for name, dtype in FILE.items():
+            if tensors[name].dtype != dtype or tensors[name].ndim != 1:
+                got = f"{tensors[name].dtype} {tuple(tensors[name].shape)}"
+                raise ValueError(f"{name} of a forest must be 1-D {dtype}, got {got}")
+        if len(tensors["shape"]) != 2:
+            raise ValueError("shape of a forest must be its features and labels")
+        width, labels = tensors["shape"].tolist()
+        values = tensors["leaf_values"].float()
+        if not bool(((values > 0) & (values <= 1)).all()):
+            raise ValueError("leaf_values of a forest must be above 0 and at most 1")
+        try:
+            leaves = SparseRows.from_csr(
+                tensors["leaf_starts"], tensors["leaf_labels"], labels, values
+            )
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"the leaves of a forest: {error}") from None
+        return cls(tensors["feature"], tensors["threshold"], tensors["starts"], leaves, width)
+
+
+class ForestScorer:
+    """scores = log-odds of forest(encoder(rows)), (rows, labels) float32 on the CPU.
+
+    >>> leaves = SparseRows.from_csr([0, 1], [0], width=1, values=[0.5])
+    >>> one = Forest(torch.tensor([-1]), torch.zeros(1), torch.tensor([0, 1]), leaves, width=3)
+    >>> ForestScorer(one).of_features(torch.zeros(2, 3)).tolist()
+    [[0.0], [0.0]]
+    """
+
+    def __init__(self, forest: Forest, encoder: Encoder | None = None) -> None:
+        self.forest, self.encoder, self.labels = forest, encoder, forest.labels
+
+    def __call__(self, dataset: Dataset) -> Tensor:
+        """The scores of a data set."""
+        if self.encoder is None:
+            raise ValueError("without an encoder only features can be scored: use of_features")
+        return self.of_features(self.encoder(dataset))
+
+    def of_features(self, features: Any) -> Tensor:
+        """The scores of what the encoder gives."""
+        return log_odds(self.forest(features))
+
+
+def log_odds(probabilities: Tensor) -> Tensor:
+    """Of probabilities that are kept away from 0 and 1, which trees give freely.
+
+    >>> log_odds(torch.tensor([0.0, 0.5]))
+    tensor([-9.2102,  0.0000])
+    """
+    return probabilities.double().clamp(CLIP, 1 - CLIP).logit().float()
+
+
+# ---- scikit-learn's trees -----------------------------------------------------------------------
+
+
+def _positive(fitted: Any) -> list[int | None]:
+    """Of each label: where `value` has the share of positives; None if none ever was positive."""
+    if not hasattr(fitted, "classes_"):
+        return [0] * int(fitted.n_outputs_)
+    classes = [fitted.classes_] if fitted.n_outputs_ == 1 else fitted.classes_
+    for at, known in enumerate(classes):
+        if not {*known} <= {0, 1}:
+            raise ValueError(f"the classes of label {at} must be 0 and 1, got {[*known]}")
+    return [next((int(i) for i in np.flatnonzero(known == 1)), None) for known in classes]
+
+
+def _of_tree(fitted: Any, positive: Sequence[int | None]) -> tuple[Array, Array, SparseRows]:
+    """Features, thresholds and leaves of one tree, its nodes level by level."""
+    tree = fitted.tree_
+    order, level = [], np.zeros(1, dtype=np.int64)
+    while len(level):
+        order.append(level)
+        inner = level[tree.children_left[level] >= 0]
+        pairs = np.stack([tree.children_left[inner], tree.children_right[inner]], axis=1)
+        level = pairs.ravel()
+    nodes = np.concatenate(order)
+    inner = tree.children_left[nodes] >= 0
+    feature = np.where(inner, tree.feature[nodes], -1).astype(np.int32)
+    exact = np.where(inner, tree.threshold[nodes], 0.0)
+    threshold = exact.astype(np.float32)
+    threshold = np.where(threshold > exact, np.nextafter(threshold, np.float32(-np.inf)), threshold)
+    column = np.array([0 if at is None else at for at in positive])
+    shares = tree.value[nodes[~inner]][:, np.arange(len(column)), column]
+    shares[:, [at is None for at in positive]] = 0.0
+    return feature, threshold, shares_table(shares)
+
+
+def shares_table(shares: Array) -> SparseRows:
+    """(leaves, labels) in [0, 1] as a forest keeps them: as precise as float16, 0 left out."""
+    rounded = np.clip(shares, 0.0, 1.0).astype(np.float16).astype(np.float32)
+    rows, columns = np.nonzero(rounded)
+    starts = csr.pointers(torch.from_numpy(rows), len(rounded))
+    return SparseRows.from_csr(starts, columns, rounded.shape[1], rounded[rows, columns])
+
+
+# ---- checks -------------------------------------------------------------------------------------
+
+
+def _before(inner: Array) -> Array:
+    """(nodes + 1,): how many inner nodes come before each."""
+    return np.concatenate([[0], np.cumsum(inner, dtype=np.int64)])
+
+
+def _check(forest: Forest) -> None:
+    """Every walk ends in a leaf, and every leaf has its row; ValueError otherwise."""
+    feature, threshold, starts = forest.feature, forest.threshold, forest.starts
+    if feature.ndim != 1 or starts.ndim != 1 or threshold.shape != feature.shape:
+        raise ValueError("a forest has one feature and one threshold per node")
+    if forest.width < 1 or forest.width >= 1 << 31:
+        raise ValueError(f"a forest has at least one feature, got {forest.width}")
+    if len(starts) < 2 or starts[0] != 0 or starts[-1] != len(feature):
+        raise ValueError(f"starts of a forest must run from 0 to {len(feature)}, its nodes")
+    if bool((starts.diff() < 1).any()):
+        raise ValueError("every tree of a forest has at least one node")
+    if bool(((feature < -1) | (feature >= forest.width)).any()):
+        raise ValueError(f"features of a forest must lie in 0..{forest.width - 1}, or be -1")
+    if not bool(threshold.isfinite().all()):
+        raise ValueError("thresholds of a forest must be finite")
+    if bool(forest.leaves.filled().isnan().any()):
+        raise ValueError("the leaves of a forest must have no NaN")
+    before = _before(feature.numpy() >= 0)
+    if len(forest.leaves) != len(feature) - before[-1]:
+        got = f"{len(forest.leaves)} for {len(feature) - before[-1]}"
+        raise ValueError(f"a forest has one row of values per leaf, got {got}")
+    # level by level: as many nodes as twice the inner nodes above, until the tree is used up
+    low, end = starts.numpy()[:-1], starts.numpy()[1:]
+    high = low + 1
+    for _ in range(LEVELS):
+        below = 2 * (before[high] - before[low])
+        low, high = high, high + below
+        if (high > end).any() or (high[below == 0] < end[below == 0]).any():
+            raise ValueError("a tree of the forest does not have two children per inner node")
+        going = below > 0
+        if not going.any():
+            return
+        low, high, end = low[going], high[going], end[going]
+    raise ValueError(f"a tree of the forest is deeper than {LEVELS} levels")
