@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from labelset.data.builtin import names
     from labelset.data.dataset import Dataset, digest
     from labelset.data.description import Description, Schema
+    from labelset.data.folds import deal_folds
     from labelset.data.guess import Doubtful, Guess
     from labelset.data.missing import drop_labels, drop_train_labels
     from labelset.data.reader import load, stream
@@ -33,6 +34,7 @@ __all__ = [
     "StoredRows",
     "StoredSparse",
     "StoredTexts",
+    "deal_folds",
     "digest",
     "drop_labels",
     "drop_train_labels",

@@ -25,6 +25,9 @@ from labelset.data.duplicates import input_groups
 from labelset.data.store import Array
 from labelset.labels import Labels
 
+MOST = 127
+"""Parts, whose numbers are int8."""
+
 
 def stratified_split(
     labels: Any,
@@ -91,8 +94,8 @@ def _noted(dataset: Dataset, split: Tensor, note: str) -> Dataset:
 
 def _shares(parts: Sequence[float]) -> list[float]:
     shares = [check.number("every share in parts", share, low=0.0) for share in parts]
-    if not 1 <= len(shares) <= 127:
-        raise ValueError(f"parts must be 1 to 127 shares, got {len(shares)}")
+    if not 1 <= len(shares) <= MOST:
+        raise ValueError(f"parts must be 1 to {MOST} shares, got {len(shares)}")
     if not math.isclose(sum(shares), 1, abs_tol=1e-6):
         raise ValueError(f"parts must add up to 1, got {sum(shares):g} from {tuple(parts)}")
     return shares
@@ -113,13 +116,22 @@ def _sizes(rows: int, shares: list[float]) -> list[int]:
     return sizes
 
 
+def numbered(groups: Any) -> Array:
+    """(rows,) the group of each row as a number from 0, whatever groups are called.
+
+    >>> numbered(["b", "a", "b"])
+    array([1, 0, 1])
+    """
+    found: Array = np.unique(np.asarray(groups).ravel(), return_inverse=True)[1]
+    return found
+
+
 def _items(y: Labels, groups: Any) -> tuple[Items, Array]:
     """What is dealt: rows, or groups of rows; and the item of each row."""
     item = np.arange(len(y))
     if groups is not None:
-        given = torch.as_tensor(groups).flatten()
-        if len(given) != len(y):
-            raise ValueError(f"groups has {len(given)} entries for {len(y)} rows")
-        item = torch.unique(given, return_inverse=True)[1].numpy()
+        item = numbered(groups)
+        if len(item) != len(y):
+            raise ValueError(f"groups has {len(item)} entries for {len(y)} rows")
     on = y.indices if y.values is None else y.indices[~y.values.isnan()]
     return Items.of(item, y.counts().numpy(), on.numpy(), y.n), item

@@ -6,6 +6,13 @@ optional("sklearn.base", "scikit-learn's estimators", extra="sklearn")
 
 from labelset.sklearn.classifier import MultiLabelClassifier  # noqa: E402
 from labelset.sklearn.scoring import scorer  # noqa: E402
+from labelset.sklearn.splitter import MultiLabelStratifiedKFold  # noqa: E402
 from labelset.sklearn.wrappers import CalibratedLabels, DecidedLabels  # noqa: E402
 
-__all__ = ["CalibratedLabels", "DecidedLabels", "MultiLabelClassifier", "scorer"]
+__all__ = [
+    "CalibratedLabels",
+    "DecidedLabels",
+    "MultiLabelClassifier",
+    "MultiLabelStratifiedKFold",
+    "scorer",
+]

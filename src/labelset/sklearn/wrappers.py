@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 from torch import Tensor
 
 from labelset import check, decide
-from labelset.data import stratified_split
+from labelset.data import deal_folds
 from labelset.labels import Labels
 from labelset.sklearn.scoring import log_odds, probabilities, smallest_step, values
 from labelset.sklearn.targets import (
@@ -79,7 +79,7 @@ def _folds(
     folds, rows = check.whole("cv", int(cv), low=2), _num_samples(X)
     if folds > rows:
         raise ValueError(f"cv={folds} folds need as many rows, got n_samples={rows}")
-    part = stratified_split(labels, [1 / folds] * folds, seed).numpy()
+    part = deal_folds(labels, folds, seed=seed).numpy()
     for fold in range(folds):
         yield np.flatnonzero(part != fold), np.flatnonzero(part == fold)
 
