@@ -13,7 +13,7 @@ from labelset import files, heads
 from labelset.data import Dataset, SparseRows
 from labelset.encode import build
 from labelset.export import to_safetensors
-from labelset.model import Forest, ForestScorer, SavedModel, log_odds
+from labelset.model import Forest, SavedModel, Scorer, log_odds
 
 ROWS, WIDTH = 300, 12
 
@@ -216,7 +216,7 @@ def test_a_chain_that_would_take_long_is_refused():
 def saved(forest, table, tmp_path):
     data = Dataset.from_arrays(*table, split=[0] * 200 + [2] * 100)
     encoder = build("features").fit(data.part("train"))
-    run = SavedModel(names=data.names, encoder=encoder, forest=forest)
+    run = SavedModel(names=data.names, encoder=encoder, estimator=forest)
     run.save(tmp_path / "run")
     return run, data, tmp_path / "run"
 
@@ -226,25 +226,25 @@ def test_a_forest_in_the_folder_of_a_model(saved):
     again = SavedModel.open(folder)
     scores = again.score(data)
     assert torch.equal(scores, run.score(data))
-    assert torch.equal(scores, log_odds(run.forest(run.encoder(data))))
+    assert torch.equal(scores, log_odds(run.estimator(run.encoder(data))))
     assert bool(scores.isfinite().all())
     torch.testing.assert_close(
-        again.predictor.probabilities(scores), run.forest(run.encoder(data)).clamp(1e-4, 1 - 1e-4)
+        again.predictor.probabilities(scores), run.estimator(run.encoder(data)).clamp(1e-4, 1 - 1e-4)
     )
-    assert "forest.safetensors" in json.loads((folder / "model.json").read_text())["files"]
+    assert "estimator.safetensors" in json.loads((folder / "model.json").read_text())["files"]
     with pytest.raises(ValueError, match="holds no head, a forest"):
         to_safetensors(again, folder / "head")
     with pytest.raises(ValueError, match="use of_features"):
-        ForestScorer(run.forest)(data)
+        Scorer(run.estimator)(data)
 
 
 def test_a_damaged_forest_is_a_damaged_run(saved):
     run, _, folder = saved
-    path = folder / "forest.safetensors"
+    path = folder / "estimator.safetensors"
     about = json.loads((folder / "model.json").read_text())
     for content in (
         b"nothing",
-        save(crafted(run.forest.tensors(), feature=put(0, WIDTH))),
+        save(crafted(run.estimator.tensors(), feature=put(0, WIDTH))),
         save({"feature": torch.zeros(3)}),
     ):
         path.write_bytes(content)
@@ -260,7 +260,7 @@ def test_a_damaged_forest_is_a_damaged_run(saved):
 
 def test_a_forest_must_fit_the_names(forest):
     with pytest.raises(ValueError, match="the forest has 5 labels, names 2"):
-        SavedModel(names=["a", "b"], forest=forest)
+        SavedModel(names=["a", "b"], estimator=forest)
     head = heads.build("linear", features=2, labels=5)
-    with pytest.raises(ValueError, match="a head or a forest"):
-        SavedModel(names=[*"abcde"], forest=forest, head=head)
+    with pytest.raises(ValueError, match="a head or an estimator"):
+        SavedModel(names=[*"abcde"], estimator=forest, head=head)

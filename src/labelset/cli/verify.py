@@ -113,7 +113,9 @@ def _matrix(args: argparse.Namespace, saved: model.SavedModel | None) -> tuple[A
         return read_matrix(args.model, args.weight, args.bias)
     if saved.head is None:
         what = (
-            "no head to verify" if saved.forest is None else "a forest, which has no head to verify"
+            "no head to verify"
+            if saved.estimator is None
+            else f"a {saved.estimator.kind}, which has no head to verify"
         )
         raise ValueError(f"{args.model}: this run holds {what}")
     weight, bias = saved.head.matrix()

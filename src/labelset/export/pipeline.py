@@ -177,8 +177,8 @@ def _refuse_rule(rule: Rule, labels: int) -> None:
 
 def _taken(run: SavedModel) -> str:
     """What the input must be, in words."""
-    if run.forest is not None:
-        return "log-odds of the forest, which has no head and is not in this graph"
+    if run.estimator is not None:
+        return f"scores of the {run.estimator.kind}, which has no head and is not in this graph"
     if run.head is None:
         return "scores of the model, before any sigmoid"
     if run.encoder is None:

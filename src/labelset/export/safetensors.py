@@ -37,7 +37,8 @@ def to_safetensors(run: SavedModel | str | Path, path: str | Path) -> None:
 def safetensors_file(run: SavedModel) -> bytes:
     """What `to_safetensors` writes, read back once."""
     if run.head is None:
-        held = "only scores" if run.forest is None else "a forest, in the run's forest.safetensors"
+        kept = run.estimator
+        held = "only scores" if kept is None else f"a {kept.kind}, in its estimator.safetensors"
         raise ValueError(f"this run holds no head, {held}; there are no tensors to export")
     facts = about(run, Pipeline(run, decisions=False)) | _in_full(run)
     with tempfile.TemporaryDirectory() as folder:

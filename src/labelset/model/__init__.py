@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from labelset.lazy import door
 
 if TYPE_CHECKING:
+    from labelset.model.blend import Blend, Part, mixed
     from labelset.model.folder import SavedModel, Split, read_scores, score_batches
-    from labelset.model.forest import Forest, ForestScorer, log_odds
+    from labelset.model.forest import Forest, log_odds
     from labelset.model.predictor import Predictor
     from labelset.model.scorer import Scorer
 else:
@@ -14,13 +15,15 @@ else:
 
 
 __all__ = [
+    "Blend",
     "Forest",
-    "ForestScorer",
+    "Part",
     "Predictor",
     "SavedModel",
     "Scorer",
     "Split",
     "log_odds",
+    "mixed",
     "read_scores",
     "score_batches",
 ]

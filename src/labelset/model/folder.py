@@ -30,13 +30,13 @@ from labelset.files import Write, file_sum, summed, write_all, write_bytes
 from labelset.heads import Head
 from labelset.labels import Labels
 from labelset.losses import Loss, describe_loss, read_loss
-from labelset.model.forest import Forest, ForestScorer
+from labelset.model.blend import estimator
 from labelset.model.predictor import Predictor
 from labelset.model.scorer import Scorer
 
 FORMAT = 1
 MODEL, HEAD, ENCODER = "model.json", "head.safetensors", "encoder.safetensors"
-FOREST = "forest.safetensors"
+ESTIMATOR = "estimator.safetensors"
 COMPARED = "compare.json"
 SPLITS = ("train", "valid", "test")
 DAMAGE = (
@@ -76,8 +76,8 @@ class Split:
 class SavedModel:
     """Scores of a trained model with all that turns them into decisions.
 
-    A folder holds `model.json`, a `.npz` file per split, and the head, or the forest in its place,
-    where there is one. The encoder never runs again: every later step reads the scores.
+    A folder holds `model.json`, a `.npz` file per split, and the head, or the estimator in its
+    place, where there is one. The encoder never runs again: every later step reads the scores.
 
     >>> import tempfile, torch
     >>> part = Split([[1, 0], [0, 1]], [[2.0, -1.0], [0.5, 3.0]])
@@ -99,8 +99,9 @@ class SavedModel:
     rule: Rule | None = None
     head: Head | None = None
     encoder: Encoder | None = None
-    forest: Forest | None = None
-    """In place of a head; `loss` is then None, as a forest's scores are log-odds."""
+    estimator: Any = None
+    """In place of a head: a `Forest`, a `Blend` or the like, whose scores are log-odds if `loss` is
+    None."""
     about: dict[str, Any] = field(default_factory=dict)
     """Anything else worth knowing, as JSON."""
     folder: Path | None = field(default=None, repr=False)
@@ -124,24 +125,23 @@ class SavedModel:
                 raise ValueError(f"the head has {len(weight)} labels, names {len(self.names)}")
             if not bool(weight.isfinite().all()):
                 raise ValueError("the head has weights that are NaN or infinite")
-        if self.forest is not None:
+        if self.estimator is not None:
             if self.head is not None:
-                raise ValueError("a run has a head or a forest, not both")
-            if self.forest.labels != len(self.names):
-                got = f"the forest has {self.forest.labels} labels, names {len(self.names)}"
-                raise ValueError(got)
+                raise ValueError("a run has a head or an estimator, not both")
+            if self.estimator.labels != len(self.names):
+                got = f"has {self.estimator.labels} labels, names {len(self.names)}"
+                raise ValueError(f"the {self.estimator.kind} {got}")
 
     # ---- from rows to decisions -----------------------------------------------------------------
 
-    def scorer(self) -> Scorer | ForestScorer:
-        """Rows to scores, by the encoder and the head, or the forest, as they are now."""
-        if self.encoder is not None and self.forest is not None:
-            return ForestScorer(self.forest, self.encoder)
-        if self.encoder is None or self.head is None:
+    def scorer(self) -> Scorer:
+        """Rows to scores, by the encoder and the head, or the estimator, as they are now."""
+        model = self.estimator if self.head is None else self.head
+        if self.encoder is None or model is None:
             raise ValueError(
                 "this run has no encoder and head, only scores; give scores of the new rows"
             )
-        return Scorer(self.head, self.encoder)
+        return Scorer(model, self.encoder)
 
     def score(self, dataset: Dataset) -> Tensor:
         """(rows, labels) scores of new rows; for many data sets make one `scorer`."""
@@ -197,8 +197,8 @@ class SavedModel:
             files[f"{name}.npz"] = lambda file, c=content: _write_split(file, *c)  # type: ignore[misc]
         if (head := self.head) is not None:
             files[HEAD] = lambda file: heads.save(head, file)
-        if (forest := self.forest) is not None:
-            files[FOREST] = lambda file: file.write(save_tensors(forest.tensors()))
+        if (kept := self.estimator) is not None:
+            files[ESTIMATOR] = lambda file: file.write(save_tensors(kept.tensors()))
         if (encoder := self.encoder) is not None and self._keeps_encoder():
             state = {name: t.contiguous().cpu() for name, t in encoder.state().items()}
             files[ENCODER] = lambda file: file.write(save_tensors(state))
@@ -227,7 +227,7 @@ class SavedModel:
             "rule": None if self.rule is None else self.rule.as_json(),
             "parts": {name: part.scores is not None for name, part in self.splits.items()},
             "head": self.head is not None,
-            "forest": self.forest is not None,
+            "estimator": None if self.estimator is None else self.estimator.kind,
             "encoder": self.encoder.as_json() if self._keeps_encoder() else None,  # type: ignore[union-attr]
             "about": self.about,
             "files": sums,
@@ -261,7 +261,7 @@ class SavedModel:
                 rule=_optional(decide.from_json, saved["rule"]),
                 head=heads.load(folder / HEAD) if saved["head"] else None,
                 encoder=_encoder(folder, saved["encoder"]),
-                forest=_forest(folder / FOREST) if saved.get("forest") else None,
+                estimator=_optional(lambda kind: _estimator(folder, kind), saved["estimator"]),
                 about=saved["about"],
                 folder=folder,
             )
@@ -281,8 +281,8 @@ def _encoder(folder: Path, described: Any) -> Encoder | None:
     return encode.from_json(described, state)
 
 
-def _forest(path: Path) -> Forest:
-    return Forest.from_tensors(load_tensors(path.read_bytes()))
+def _estimator(folder: Path, kind: Any) -> Any:
+    return estimator(kind).from_tensors(load_tensors((folder / ESTIMATOR).read_bytes()))
 
 
 def _names(names: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labelset import csr
-from labelset.data import Dataset, SparseRows
-from labelset.encode import Encoder
+from labelset.data import SparseRows
 
 LEVELS = 2000
 """The deepest tree: each level costs a step of evaluation, and a crafted file must not cost
@@ -55,6 +54,8 @@ class Forest:
     tensor([[1.0000, 0.0000],
             [0.0000, 0.2500]])
     """
+
+    kind: ClassVar[str] = "forest"
 
     feature: Tensor
     """(nodes,) int32: the feature that an inner node looks at; -1: a leaf."""
@@ -158,6 +159,10 @@ class Forest:
             out[start : start + len(leaf)] = shares
         return out
 
+    def scores(self, features: Any) -> Tensor:
+        """(rows, labels) float32: the log-odds of its probabilities."""
+        return log_odds(self(features))
+
     def leaf_numbers(self, features: Any) -> Tensor:
         """(rows, trees): the row of `leaves` that each row falls into."""
         parts = [torch.from_numpy(leaf) for _, leaf in self._blocks(features)]
@@ -242,36 +247,13 @@ class Forest:
         return cls(tensors["feature"], tensors["threshold"], tensors["starts"], leaves, width)
 
 
-class ForestScorer:
-    """scores = log-odds of forest(encoder(rows)), (rows, labels) float32 on the CPU.
-
-    >>> leaves = SparseRows.from_csr([0, 1], [0], width=1, values=[0.5])
-    >>> one = Forest(torch.tensor([-1]), torch.zeros(1), torch.tensor([0, 1]), leaves, width=3)
-    >>> ForestScorer(one).of_features(torch.zeros(2, 3)).tolist()
-    [[0.0], [0.0]]
-    """
-
-    def __init__(self, forest: Forest, encoder: Encoder | None = None) -> None:
-        self.forest, self.encoder, self.labels = forest, encoder, forest.labels
-
-    def __call__(self, dataset: Dataset) -> Tensor:
-        """The scores of a data set."""
-        if self.encoder is None:
-            raise ValueError("without an encoder only features can be scored: use of_features")
-        return self.of_features(self.encoder(dataset))
-
-    def of_features(self, features: Any) -> Tensor:
-        """The scores of what the encoder gives."""
-        return log_odds(self.forest(features))
-
-
-def log_odds(probabilities: Tensor) -> Tensor:
-    """Of probabilities that are kept away from 0 and 1, which trees give freely.
+def log_odds(probabilities: Tensor, clip: float = CLIP) -> Tensor:
+    """float32, of probabilities that are kept away from 0 and 1, which trees give freely.
 
     >>> log_odds(torch.tensor([0.0, 0.5]))
     tensor([-9.2102,  0.0000])
     """
-    return probabilities.double().clamp(CLIP, 1 - CLIP).logit().float()
+    return probabilities.double().clamp(clip, 1 - clip).logit().float()
 
 
 # ---- scikit-learn's trees -----------------------------------------------------------------------

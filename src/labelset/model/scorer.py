@@ -20,9 +20,9 @@ MOST, LEAST = 4096, 16
 
 
 class Scorer:
-    """scores = head(encoder(rows)), (rows, labels) float32 on the CPU.
+    """scores = model(encoder(rows)), (rows, labels) float32 on the CPU.
 
-    The head adds up in float64 and only its scores are rounded, so that a row has the same score,
+    The model is a head or an estimator, such as a `Forest`. A head adds up in float64 and only its scores are rounded, so that a row has the same score,
     byte for byte, alone and among others, dense and sparse, by one thread and by several. It is
     not a proof: two orders of adding up may round differently where a sum lies within 1e-15 of
     the middle between two float32 numbers, once in about 1e8 scores. Of an encoder that is a
@@ -33,12 +33,15 @@ class Scorer:
     torch.Size([5, 2])
     """
 
-    def __init__(self, head: Head, encoder: Encoder | None = None) -> None:
+    def __init__(self, model: Any, encoder: Encoder | None = None) -> None:
         self.encoder = encoder
-        # not lazily: the head may be trained on afterwards
-        self.head = copy.deepcopy(head).cpu().double().eval().requires_grad_(False)
-        self.labels = len(self.head.matrix()[0])
         self._by_feature = False
+        if not isinstance(model, Head):
+            self.model, self.labels = model, int(model.labels)
+            return
+        # not lazily: the head may be trained on afterwards
+        self.model = copy.deepcopy(model).cpu().double().eval().requires_grad_(False)
+        self.labels = len(self.model.matrix()[0])
 
     def __call__(self, dataset: Dataset) -> Tensor:
         """The scores of a data set."""
@@ -49,14 +52,16 @@ class Scorer:
     @torch.no_grad()
     def of_features(self, features: Any) -> Tensor:
         """The scores of what the encoder gives: a tensor, sparse rows, or rows on disk."""
+        if not isinstance(self.model, Head):
+            return self.model.scores(features)  # type: ignore[no-any-return]
         sparse = isinstance(features, SparseRows | StoredSparse)
         if sparse and not self._by_feature:
-            store_by_feature(self.head, features.shape[1])
+            store_by_feature(self.model, features.shape[1])
             self._by_feature = True
         width = 1 if sparse else math.prod(features.shape[1:])
         size = max(LEAST, min(MOST, ENTRIES // max(self.labels, width)))
         out = torch.empty(len(features), self.labels)
         for start in range(0, len(features), size):
             rows = features[start : start + size]
-            out[start : start + size] = self.head(rows if sparse else rows.cpu().double())
+            out[start : start + size] = self.model(rows if sparse else rows.cpu().double())
         return out

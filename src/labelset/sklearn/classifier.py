@@ -348,7 +348,7 @@ class MultiLabelClassifier(
         self.classes_ = target.classes
         self.encoder_, self.settings_ = learnt.encoder, learnt.settings
         self._scorer = Scorer(learnt.head, learnt.encoder)
-        self.head_ = self._scorer.head
+        self.head_ = self._scorer.model
         self.history_ = learnt.history
         self.n_iter_ = len(learnt.history)
         self._optimiser = None

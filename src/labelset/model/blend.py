@@ -1,0 +1,159 @@
+"""Blend: the weighted mean of the probabilities of several models, as one model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labelset import calibrate, heads
+from labelset.calibrate import ProbMap
+from labelset.heads import Head
+from labelset.model.forest import Forest, log_odds
+from labelset.model.scorer import Scorer
+
+CLIP = 1e-9
+"""How far from 0 and 1 a mean of probabilities stays before it becomes log-odds."""
+MOST = 64
+"""Parts of a blend: a crafted file must not cost more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One model of a blend."""
+
+    name: str
+    """What the candidate was called."""
+    weight: float
+    model: Any
+    """A head, or an estimator such as a `Forest`."""
+    calibrator: ProbMap
+    """Its scores to probabilities."""
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """Features to its scores."""
+        return Scorer(self.model)
+
+    def probabilities(self, features: Any) -> Tensor:
+        """(rows, labels) float64."""
+        return self.calibrator(self.scorer.of_features(features)).double()
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """scores = log-odds of sum over parts of weight * probabilities, the weights adding up to 1.
+
+    >>> def constant(p):
+    ...     head = heads.build("linear", features=1, labels=1)
+    ...     head.load_state_dict({"classifier.weight": torch.zeros(1, 1),
+    ...         "classifier.bias": torch.logit(torch.tensor([p]))})
+    ...     return Part(str(p), 0.5, head, calibrate.build("link"))
+    >>> Blend((constant(0.25), constant(0.75))).scores(torch.ones(2, 1)).flatten()
+    tensor([0., 0.])
+    """
+
+    kind: ClassVar[str] = "blend"
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.parts) <= MOST:
+            raise ValueError(f"a blend has 1 to {MOST} parts, got {len(self.parts)}")
+        weights = [part.weight for part in self.parts]
+        if not all(0 < w <= 1 for w in weights) or abs(sum(weights) - 1) > 1e-6:
+            raise ValueError(f"the weights of a blend must add up to 1, got {weights}")
+        if len({part.scorer.labels for part in self.parts}) != 1:
+            raise ValueError("the parts of a blend must have the same labels")
+
+    @property
+    def labels(self) -> int:
+        """How many labels it scores."""
+        return self.parts[0].scorer.labels
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by its parts."""
+        return sum(t.numel() * t.element_size() for t in self.tensors().values())
+
+    def scores(self, features: Any) -> Tensor:
+        """(rows, labels) float32 of what the encoder gives."""
+        return mixed([part.probabilities(features) for part in self.parts], self.weights)
+
+    @property
+    def weights(self) -> list[float]:
+        """Of the parts."""
+        return [part.weight for part in self.parts]
+
+    # ---- in files -------------------------------------------------------------------------------
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a safetensors file keeps, for `from_tensors`."""
+        about, tensors = [], {}
+        for number, part in enumerate(self.parts):
+            described: dict[str, Any] = {"name": part.name, "weight": part.weight}
+            described["calibrator"] = part.calibrator.as_json()
+            if isinstance(part.model, Head):
+                state = part.model.state_dict()
+                described["head"] = {"name": part.model.name, "settings": part.model.settings}
+            else:
+                state = part.model.tensors()
+                described["kind"] = part.model.kind
+            about.append(described)
+            tensors |= {f"{number}.{name}": t.contiguous().cpu() for name, t in state.items()}
+        text = json.dumps(about).encode()
+        return tensors | {"about": torch.from_numpy(np.frombuffer(text, dtype=np.uint8).copy())}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Blend:
+        """The blend that `tensors` described; ValueError where they describe none."""
+        if "about" not in tensors or tensors["about"].dtype != torch.uint8:
+            raise ValueError("a blend says in `about`, as bytes, what its parts are")
+        described = json.loads(tensors["about"].numpy().tobytes())
+        if not isinstance(described, list) or len(described) > MOST:
+            raise ValueError(f"a blend has a list of at most {MOST} parts")
+        return cls(tuple(_part(number, one, tensors) for number, one in enumerate(described)))
+
+
+def mixed(probabilities: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+    """(rows, labels) float32: log-odds of the weighted mean.
+
+    >>> mixed([torch.tensor([[0.25]]), torch.tensor([[0.75]])], [0.5, 0.5])
+    tensor([[0.]])
+    """
+    mean = torch.zeros(probabilities[0].shape, dtype=torch.float64)
+    for p, weight in zip(probabilities, weights, strict=True):
+        mean += weight * p.double().cpu()
+    return log_odds(mean, CLIP)
+
+
+def _part(number: int, described: Any, tensors: Mapping[str, Tensor]) -> Part:
+    prefix = f"{number}."
+    state = {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}
+    head = described.get("head")
+    if head is None:
+        if described["kind"] == Blend.kind:
+            raise ValueError("a blend of blends is not kept")
+        model = estimator(described["kind"]).from_tensors(state)
+    else:
+        model = heads.build(head["name"], **head["settings"])
+        model.load_state_dict(state)
+    calibrator = calibrate.from_json(described["calibrator"])
+    return Part(str(described["name"]), float(described["weight"]), model, calibrator)
+
+
+def estimator(kind: Any) -> Any:
+    """The class of the estimators of that kind, which `SavedModel` keeps in place of a head.
+
+    Each has `labels`, `nbytes`, `scores(features)`, `tensors()` and `from_tensors(tensors)`.
+    """
+    kinds: dict[Any, Any] = {each.kind: each for each in (Blend, Forest)}
+    if kind not in kinds:
+        raise ValueError(f"no estimator is called {kind!r}; there are {', '.join(kinds)}")
+    return kinds[kind]
