@@ -232,7 +232,7 @@ KINDS = {
     "npz": ("npz", npz, DENSE, 32, {}),
     "npz-compressed": ("npz", npz_compressed, DENSE, 32, {}),
     "npz-sparse": ("npz", npz_sparse, SPARSE, 24, {}),
-    "scipy-csc": ("npz", csc, SPARSE, 16, {"labels": "?_y.npy"}),
+    "scipy-csc": ("npz", csc, SPARSE, 32, {"labels": "?_y.npy"}),
     "svmlight": ("svm", svmlight, SPARSE, 10, {}),
     "extreme": ("txt", extreme, SPARSE, 10, {}),
     "arff": ("arff", arff, DENSE, 24, {"labels": 3}),
@@ -244,7 +244,7 @@ KINDS = {
     "csv-texts": ("csv", cells_of_text, TEXT, 72, {"text_column": "body", "label_column": "tags"}),
     "pictures": ("d", pictures, 128 * 128 * 3, 72, {}),
 }
-TRAINED = {"npz": 96, "npz-sparse": 72, "csv-texts": 48, "pictures": 64}
+TRAINED = {"npz": 96, "npz-sparse": 72, "csv-texts": 96, "pictures": 64}
 only_on_linux = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="the peak is read from /proc"
 )
