@@ -13,6 +13,12 @@ JOBS = {
     "losses": "ls.losses.build('bce')(torch.zeros(2, 3), torch.ones(2, 3))",
     "metrics": "ls.metrics.build('map@class')(torch.eye(3), torch.eye(3, dtype=torch.bool))",
     "proofs": "ls.verify(torch.eye(3), torch.eye(3, dtype=torch.bool))",
+    "solve": (
+        "from labelset.train.solve import Problem, solve\n"
+        "x = ls.data.SparseRows.from_csr([0, 1, 2], [0, 1], width=2)\n"
+        "y = ls.Labels.from_dense(torch.eye(2))\n"
+        "solve(x, y, torch.tensor([0, 1]), [Problem(ls.losses.build('squared-hinge'))])"
+    ),
 }
 
 
@@ -49,9 +55,11 @@ def test_every_extension_is_built_here():
 
 def test_what_is_in_use_is_named():
     job = "from labelset.cli import doctor; import json; print(json.dumps(doctor._in_use()))"
-    assert json.loads(ran(job).stdout) == {"losses": "C loops", "metrics": "C", "proofs": "C"}
+    fast = {"losses": "C loops", "metrics": "C", "proofs": "C", "solve": "C"}
+    assert json.loads(ran(job).stdout) == fast
     assert json.loads(ran(WITHOUT + job).stdout) == {
         "losses": "plain formulas in torch",
         "metrics": "torch (slow)",
         "proofs": "numpy (slow)",
+        "solve": "torch (slow)",
     }

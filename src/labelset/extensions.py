@@ -10,6 +10,7 @@ EXTENSIONS = {
     "losses": "labelset.kernels._native_loops",
     "metrics": "labelset.metrics._count",
     "proofs": "labelset.proofs._minnorm",
+    "solve": "labelset.train._dual",
 }
 """What they compute on a CPU, and their modules."""
 
@@ -19,7 +20,7 @@ class SlowWarning(RuntimeWarning):
 
 
 def is_built(what: str) -> bool:
-    """Whether the extension for losses, metrics or proofs is there."""
+    """Whether the extension for losses, metrics, proofs or solve is there."""
     try:
         import_module(EXTENSIONS[what])
     except ImportError:
