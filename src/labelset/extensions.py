@@ -11,6 +11,7 @@ EXTENSIONS = {
     "metrics": "labelset.metrics._count",
     "proofs": "labelset.proofs._minnorm",
     "solve": "labelset.train._dual",
+    "texts": "labelset.encode._ngrams",
 }
 """What they compute on a CPU, and their modules."""
 
@@ -20,7 +21,7 @@ class SlowWarning(RuntimeWarning):
 
 
 def is_built(what: str) -> bool:
-    """Whether the extension for losses, metrics, proofs or solve is there."""
+    """Whether the extension for losses, metrics, proofs, solve or texts is there."""
     try:
         import_module(EXTENSIONS[what])
     except ImportError:

@@ -9,8 +9,7 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler, normalize
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from labelset import encode
 from labelset.data import Dataset, SparseRows, load
@@ -53,15 +52,15 @@ def every_kind():
         "sparse": Dataset.from_arrays(thin, y, split=split),
         "tfidf": text_data(30),
         "svd": text_data(30),
-        "characters": text_data(30),
+        "words": text_data(30),
         "conv": Dataset.from_arrays(images=images, labels=y, split=split),
     }
 
 
 SETTINGS = {
     "sparse": ("features", {}),
-    "svd": ("tfidf", {"svd": 3, "least": 1}),
-    "characters": ("tfidf", {"analyzer": "both"}),
+    "svd": ("tfidf", {"svd": 3}),
+    "words": ("tfidf", {"characters": 0}),
 }
 
 
@@ -108,30 +107,10 @@ def test_missing_sparse_numbers_become_0():
     assert encode.build("features").fit(data)(data).dense().tolist() == [[0, 0], [1, 0]]
 
 
-@pytest.mark.parametrize("ngrams", [1, 2, 3])
-@pytest.mark.parametrize("sublinear", [True, False])
-@pytest.mark.parametrize("least", [1, 3])
-def test_tfidf_is_scikit_learns(ngrams, sublinear, least):
-    data = text_data()
-    encoder, got = encode.encoded(
-        encode.build("tfidf", ngrams=ngrams, sublinear=sublinear, least=least), data
-    )
-    oracle = TfidfVectorizer(ngram_range=(1, ngrams), sublinear_tf=sublinear, min_df=least)
-    oracle.fit(data.part("train").texts)
-    assert encoder.facts["words"] == list(oracle.get_feature_names_out())
-    np.testing.assert_allclose(got.dense(), oracle.transform(data.texts).toarray(), atol=1e-6)
-
-
-def test_tfidf_keeps_the_most_frequent_words():
-    data = Dataset.from_arrays(None, [[1]] * 3, texts=["bb bb cc", "bb aa cc", "dd dd dd aa"])
-    encoder = encode.build("tfidf", words=3, least=1).fit(data)
-    assert encoder.facts["words"] == ["aa", "bb", "dd"]  # aa ties with cc
-
-
 def test_svd_spans_what_scikit_learns_does():
     data = text_data(90)
-    encoder = encode.build("tfidf", svd=4, least=1).fit(data)
-    x = encode.build("tfidf", least=1).fit(data)(data).dense()
+    encoder = encode.build("tfidf", svd=4, characters=0).fit(data)
+    x = encode.build("tfidf", characters=0).fit(data)(data).dense()
     v = encoder.learnt["directions"]
     best = TruncatedSVD(4, algorithm="arpack").fit(x.numpy()).components_
     kept, most = (x @ v).square().sum(), ((x.numpy() @ best.T) ** 2).sum()
@@ -163,7 +142,7 @@ def test_bad_input_is_named():
         encode.build("features").fit(two)(three)
 
 
-@pytest.mark.parametrize("kind", ["features", "sparse", "tfidf", "svd", "characters", "conv"])
+@pytest.mark.parametrize("kind", ["features", "sparse", "tfidf", "svd", "words", "conv"])
 def test_round_trip_through_json_and_tensors(kind):
     data = every_kind()[kind]
     encoder = made(kind).fit(data.part("train"))
@@ -193,7 +172,7 @@ def test_what_is_costly_is_computed_once(kind, tmp_path, monkeypatch):
         None, data.labels, texts=[*data.texts[:-1], "new"], split=data.split
     )
     encode.encoded(made(kind), other, tmp_path)
-    encode.encoded(encode.build("tfidf", ngrams=2), data, tmp_path)
+    encode.encoded(encode.build("tfidf", words=1), data, tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
 
 
@@ -319,44 +298,3 @@ def test_ordinary_numbers_stay_in_float32():
         np.int64([[1 << 40]] * 9),
     ):
         assert Dataset.from_arrays(given, [[1]] * 9).features.dtype == torch.float32
-
-
-@pytest.mark.parametrize("kind", ["char", "both"])
-def test_characters_are_scikit_learns(kind):
-    data = text_data()
-    encoder, got = encode.encoded(encode.build("tfidf", analyzer=kind, characters=3), data)
-    oracle = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, 3), sublinear_tf=True, min_df=2)
-    train = data.part("train").texts
-    want = [oracle.fit(train).transform(data.texts)]
-    assert set(encoder.facts["characters"]) == set(oracle.get_feature_names_out())
-    if kind == "both":
-        words = TfidfVectorizer(sublinear_tf=True, min_df=2)
-        want.insert(0, words.fit(train).transform(data.texts))
-    want = normalize(sparse.hstack(want)).toarray()
-    np.testing.assert_allclose(got.dense(), want, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("apples", "forks"),
-    [
-        (["我喜欢吃苹果和梨", "苹果很甜很好吃"], ["桌上有刀和叉子", "叉子放在桌子上"]),
-        (["ฉันชอบกินแอปเปิ้ล", "แอปเปิ้ลหวานมาก"], ["มีส้อมอยู่บนโต๊ะ", "วางส้อมไว้บนโต๊ะ"]),
-    ],
-    ids=["Chinese", "Thai"],
-)
-def test_scripts_without_spaces_are_told_apart(apples, forks):
-    data = Dataset.from_arrays(None, [[1], [1], [0], [0]], texts=[*apples, *forks])
-    x = encode.build("tfidf", least=1).fit(data)(data).dense()
-    alike = x @ x.T
-    assert min(alike[0, 1], alike[2, 3]) > 2 * alike[:2, 2:].max()
-    words = encode.build("tfidf", least=1, analyzer="word").fit(data)(data).dense()
-    assert (words @ words.T)[0, 1] < alike[0, 1]
-
-
-def test_characters_are_counted_only_where_words_do_not_do():
-    data = text_data()
-    assert not encode.build("tfidf").fit(data).facts["characters"]
-    few = Dataset.from_arrays(None, [[1]] * 200, texts=["one 苹果", *["two words"] * 199])
-    assert not encode.build("tfidf").fit(few).facts["characters"]
-    with pytest.raises(ValueError, match="analyzer must be"):
-        encode.build("tfidf", analyzer="wrod")

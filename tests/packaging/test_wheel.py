@@ -72,7 +72,7 @@ def test_the_wheel_has_the_package_and_nothing_else(built):
     extra = {n for n in names - sources() if ".dist-info/" not in n}
     end = re.escape(sysconfig.get_config_var("EXT_SUFFIX"))
     made = {re.sub(end, "", name) for name in extra}
-    modules = {"kernels/_native_loops", "metrics/_count", "proofs/_minnorm"}
+    modules = {"encode/_ngrams", "kernels/_native_loops", "metrics/_count", "proofs/_minnorm"}
     assert made == {f"labelset/{name}" for name in modules}
     needed = [
         x for x in metadata.splitlines() if x.startswith("Requires-Dist") and "extra" not in x

@@ -1,14 +1,11 @@
-"""TF-IDF of texts, sparse, or dense after a singular value decomposition."""
+"""TF-IDF of words and characters, sparse, or dense after a singular value decomposition."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +14,7 @@ from labelset.catalog import hyper
 from labelset.data import Dataset, SparseRows, StoredSparse, StoredTexts
 from labelset.data.store import blocks, spooled
 from labelset.encode._base import Encoder, Inputs, moments, standardised
+from labelset.encode._terms import Analyzer, Terms, learn, on_threads, weigh
 
 MORE = 10
 """Directions beyond those wanted, which make these exact."""
@@ -71,31 +69,28 @@ def _matrix(x: SparseRows) -> Tensor:
     )
 
 
-ANALYZERS = {"word": ("words",), "char": ("characters",), "both": ("words", "characters")}
-"""The kinds of terms that each setting of `analyzer` counts; `auto` is one of them, once fitted."""
-UNSPACED = re.compile(
-    "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
-)
-"""Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese, which put no spaces between words."""
-FEW = 0.01
-"""Texts in these scripts below this share count as foreign words in others."""
+KINDS = {"words": 2, "characters": 3}
+"""The kinds of terms, and the training texts that a term must be in, where these are many."""
+FEW = 50
+"""Training texts below which every term is kept."""
 
 
 @dataclass(kw_only=True, eq=False)
 class TFIDF(Encoder):
-    """How often a term is in a text, more if few texts have it; rows of length 1.
+    """How often a term is in a text, more if few texts have it; terms are words and characters.
 
         x = tf idf / |tf idf|,  tf = 1 + ln(count) (or count),  idf = 1 + ln((1 + N) / (1 + N_term))
 
-    N counts training texts. Terms are words, which are runs of two letters or digits and more, in
-    small letters, and runs of characters inside what stands between spaces. By `auto` the latter
-    are counted as well where training texts are in scripts without spaces, in which a sentence
-    would be one word. Words and characters are weighted apart, and count alike in a row. With
-    `svd` > 0 the features are x V, V the first right singular vectors of the training rows, then
-    standardised.
+    N counts training texts. Terms are n-grams of words, which are runs of two letters or digits and
+    more, in small letters, and n-grams of characters inside what stands between blanks: these know
+    parts of words, misspelt words, and scripts without blanks. Words and characters are weighed
+    apart, each of length 1 in a row, and lie side by side. Terms that are in fewer than 2 (words)
+    or 3 (characters) training texts are left out, in fewer than 2 where there are less than 100
+    texts, and none below 50. With `svd` > 0 the features are x V, V the first right singular
+    vectors of the training rows, then standardised.
 
     >>> data = Dataset.from_arrays(None, [[1], [0]], texts=["red apple", "red fork, red knife"])
-    >>> TFIDF(least=1, sublinear=False).fit(data)(data).dense()
+    >>> TFIDF(words=1, characters=0, sublinear=False).fit(data)(data).dense()
     tensor([[0.8148, 0.0000, 0.0000, 0.5797],
             [0.0000, 0.4984, 0.4984, 0.7093]])
     """
@@ -104,38 +99,38 @@ class TFIDF(Encoder):
     costly = True
     reads = ("texts",)
 
-    words: int = hyper(50_000, "the number of terms kept of each kind, the most frequent")
-    least: int = hyper(2, "terms in fewer training texts are left out")
-    ngrams: int = hyper(1, "longest run of words that counts as a term")
-    analyzer: str = hyper("auto", "word, char or both; auto: both where scripts have no spaces")
-    characters: int = hyper(4, "longest run of characters")
+    words: int = hyper(2, "longest n-gram of words; 0: no words")
+    characters: int = hyper(5, "longest n-gram of characters inside words; 0: no characters")
+    least: int = hyper(0, "terms in fewer training texts are left out; 0: by how many there are")
+    most: int = hyper(200_000, "the number of terms kept of each kind, the most frequent")
     sublinear: bool = hyper(True, "whether to take 1 + ln(count) rather than the count")
     svd: int = hyper(0, "dimensions to reduce to; 0: none, the features stay sparse")
     seed: int = hyper(0, "of the decomposition")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field in ("words", "least", "ngrams", "characters"):
-            check.whole(field, getattr(self, field), low=1)
-        for field in ("svd", "seed"):
+        for field in ("words", "characters", "least", "svd", "seed"):
             check.whole(field, getattr(self, field))
-        check.one_of("analyzer", self.analyzer, ("auto", *ANALYZERS))
+        check.whole("most", self.most, low=1)
+        if not self.words and not self.characters:
+            raise ValueError("words and characters are both 0, so that there are no terms")
+        self._known: dict[str, Terms] = {}
 
     def fit(self, train: Dataset) -> Self:
-        texts, idf = _texts(train), []
-        self.facts = {kind: [] for kind in ANALYZERS["both"]}
-        for kind in ANALYZERS[_analyzer(texts) if self.analyzer == "auto" else self.analyzer]:
-            analyze = self._vectorizer(kind).build_analyzer()
-            terms, in_texts = _vocabulary(map(analyze, texts), self.least, self.words)
-            self.facts[kind] = terms
-            rare = (1 + len(texts)) / (1 + torch.tensor(in_texts, dtype=torch.float64))
-            idf.append((1 + rare.log()).float())
-        self.learnt = {"idf": torch.cat(idf)}
-        if not len(self.learnt["idf"]):
-            self.facts = {}
+        texts, kinds = _texts(train), self._analyzers()
+        least = {kind: self._least(kind, len(texts)) for kind in kinds}
+        learnt = on_threads(lambda kind: learn(kinds[kind], texts, least[kind], self.most), kinds)
+        width = sum(len(one.terms) for one in learnt)
+        if not width:
             raise ValueError(
-                f"no word is in at least {self.least} of {len(texts)} training texts; lower `least`"
+                f"no term is in at least {min(least.values())} of {len(texts)} training texts; "
+                "lower `least`"
             )
+        self._known = {kind: one.terms for kind, one in zip(kinds, learnt, strict=True)}
+        rare = (1 + len(texts)) / (1 + torch.cat([one.in_texts for one in learnt]).double())
+        self.learnt, self.facts = {"idf": (1 + rare.log()).float()}, {"terms": width}
+        for kind, terms in self._known.items():
+            self.learnt |= {f"{kind}.letters": terms.letters, f"{kind}.starts": terms.starts}
         if self.svd:
             x = self._every(texts)
             v = directions(x, self.svd, self.seed)
@@ -145,75 +140,65 @@ class TFIDF(Encoder):
         return self
 
     def prepare(self, dataset: Dataset) -> Inputs:
-        x = self._weighted(_texts(dataset))
+        x = self._weighed(_texts(dataset))
         if not self.svd:
             return x
         reduced = x @ self.learnt["directions"]
         return standardised(reduced, self.learnt["mean"], self.learnt["deviation"])
 
+    def restore(self, facts: Mapping[str, Any], state: Mapping[str, Tensor]) -> Self:
+        """Be what wrote these; ValueError where they do not fit together."""
+        kinds = self._analyzers()
+        shapes: dict[str, tuple[int, ...]] = {"idf": (facts.get("terms", -1),)}
+        if self.svd:
+            shapes |= {"directions": (*shapes["idf"], self.svd)}
+            shapes |= dict.fromkeys(("mean", "deviation"), (self.svd,))
+        names = {*shapes, *(f"{kind}.{what}" for kind in kinds for what in ("letters", "starts"))}
+        if {*state} != names:
+            raise ValueError(f"tfidf has the tensors {sorted(names)}, got {sorted(state)}")
+        for name, shape in shapes.items():
+            t = state[name]
+            if tuple(t.shape) != shape or t.dtype != torch.float32 or not bool(t.isfinite().all()):
+                got = f"{t.dtype} {tuple(t.shape)}"
+                raise ValueError(f"{name} of tfidf must be finite float32 {shape}, got {got}")
+        known = {
+            kind: Terms(analyzer, state[f"{kind}.letters"], state[f"{kind}.starts"])
+            for kind, analyzer in kinds.items()
+        }
+        if sum(map(len, known.values())) != facts["terms"]:
+            raise ValueError(f"tfidf has {facts['terms']} weights, and not as many terms")
+        self._known = known
+        return super().restore(facts, state)
+
+    def terms(self, kind: str) -> list[str]:
+        """The known "words" or "characters", in the order of the alphabet and of the columns."""
+        self.fact("terms")
+        check.one_of("kind", kind, tuple(KINDS))
+        return self._known[kind].strings() if kind in self._known else []
+
+    def _analyzers(self) -> dict[str, Analyzer]:
+        """How texts are cut, for each kind of terms there is."""
+        every = {
+            "words": Analyzer(False, 1, self.words),
+            "characters": Analyzer(True, min(2, self.characters), self.characters),
+        }
+        return {kind: analyzer for kind, analyzer in every.items() if analyzer.high}
+
+    def _least(self, kind: str, texts: int) -> int:
+        """So few texts that a few dozen rows have features as well."""
+        return self.least or min(KINDS[kind], 1 + texts // FEW)
+
     def _every(self, texts: Sequence[str]) -> SparseRows | StoredSparse:
         """Before the decomposition, of all texts; on disk if they are."""
         if not isinstance(texts, StoredTexts):
-            return self._weighted(texts)
-        every: SparseRows | StoredSparse = spooled((self._weighted(b) for b in blocks(texts)), 0)
+            return self._weighed(texts)
+        every: SparseRows | StoredSparse = spooled((self._weighed(b) for b in blocks(texts)), 0)
         return every
 
-    def _weighted(self, texts: Sequence[str]) -> SparseRows:
-        """(texts, terms), each row of length 1 or without terms."""
-        from scipy.sparse import hstack
-        from sklearn.feature_extraction.text import TfidfTransformer
-        from sklearn.preprocessing import normalize
-
-        self.fact("words")  # an error before `fit`
-        kinds = [kind for kind in ANALYZERS["both"] if self.facts[kind]]
-        sizes = [len(self.facts[kind]) for kind in kinds]
-        idfs = torch.split(self.learnt["idf"].double(), sizes)
-        both = []
-        for kind, idf in zip(kinds, idfs, strict=True):
-            counts = self._vectorizer(kind, self.facts[kind]).transform(texts)
-            weights = TfidfTransformer(sublinear_tf=self.sublinear)
-            weights.idf_ = idf.numpy()
-            both.append(weights.transform(counts))
-        x = both[0] if len(both) == 1 else normalize(hstack(both, format="csr"), copy=False)
-        return SparseRows.from_csr(x.indptr, x.indices, x.shape[1], x.data.astype(np.float32))
-
-    def _vectorizer(self, kind: str, terms: list[str] | None = None) -> Any:
-        """scikit-learn's, which cuts texts into terms, and counts those that are known."""
-        from sklearn.feature_extraction.text import CountVectorizer
-
-        words = kind == "words"
-        return CountVectorizer(
-            analyzer="word" if words else "char_wb",
-            ngram_range=(1, self.ngrams if words else self.characters),
-            vocabulary=terms,
-            dtype=np.float64,
-        )
-
-
-def _analyzer(texts: Iterable[str]) -> str:
-    """Characters as well where some of the texts have no spaces between words."""
-    unspaced = [not text.isascii() and UNSPACED.search(text) is not None for text in texts]
-    return "both" if sum(unspaced) > FEW * len(unspaced) else "word"
-
-
-def _vocabulary(
-    texts: Iterable[Iterable[str]], least: int, most: int
-) -> tuple[list[str], list[int]]:
-    """Terms in at least `least` texts, in the order of the alphabet, and in how many texts each is.
-
-    Of more than `most`, those that occur most often, ties going to the alphabet. scikit-learn's own
-    `fit` would hold the counts of all texts at once.
-    """
-    in_texts: Counter[str] = Counter()
-    often: Counter[str] = Counter()
-    for terms in texts:
-        counts = Counter(terms)
-        in_texts.update(counts.keys())
-        often.update(counts)
-    kept = sorted(term for term, count in in_texts.items() if count >= least)
-    if len(kept) > most:
-        kept = sorted(sorted(kept, key=lambda term: -often[term])[:most])
-    return kept, [in_texts[term] for term in kept]
+    def _weighed(self, texts: Sequence[str]) -> SparseRows:
+        """(texts, terms)."""
+        self.fact("terms")  # an error before `fit`
+        return weigh([*self._known.values()], self.learnt["idf"], self.sublinear, texts)
 
 
 def _texts(dataset: Dataset) -> Sequence[str]:
