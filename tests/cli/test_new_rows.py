@@ -1,12 +1,15 @@
 """One law: the same rows get the same predictions, whatever file they come in."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import shutil
 
 import numpy as np
+import pyarrow
 import pytest
 
 from labelset.cli import main
@@ -28,9 +31,16 @@ def truth(x):
 # ---- writers: (path, names of the columns, their cells by name) ----------------------------------
 
 
+def opened(path, mode="wt", **how):
+    """A file to write to, packed as its ending says."""
+    pack = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(path.suffix.lower(), open)
+    if path.suffix == ".zst":
+        return io.TextIOWrapper(pyarrow.CompressedOutputStream(str(path), "zstd"), **how)
+    return pack(path, mode, **how)
+
+
 def write_csv(path, names, table, separator=","):
-    opened = gzip.open if path.name.lower().endswith(".gz") else open
-    with opened(path, "wt", newline="", encoding="utf-8") as file:
+    with opened(path, newline="", encoding="utf-8") as file:
         rows = csv.writer(file, delimiter=separator)
         rows.writerow(names)
         rows.writerows(zip(*(table[name] for name in names), strict=True))
@@ -45,8 +55,7 @@ def write_semicolons(path, names, table):
 
 
 def write_jsonl(path, names, table):
-    opened = gzip.open if path.name.lower().endswith(".gz") else open
-    with opened(path, "wt", encoding="utf-8") as file:
+    with opened(path, encoding="utf-8") as file:
         for at in range(len(table[names[0]])):
             cells = {name: table[name][at] for name in names}
             plain = {k: v.item() if hasattr(v, "item") else v for k, v in cells.items()}
@@ -61,8 +70,7 @@ def write_parquet(path, names, table):
 
 
 def write_arff(path, names, table):
-    opened = gzip.open if path.name.lower().endswith(".gz") else open
-    with opened(path, "wt", encoding="utf-8") as file:
+    with opened(path, encoding="utf-8") as file:
         file.write("@relation r\n")
         file.writelines(
             f"@attribute {n} {'string' if isinstance(table[n][0], str) else 'numeric'}\n"
@@ -83,16 +91,22 @@ BY_NAME = {
     "n.CSV": write_csv,
     "n.csv.gz": write_csv,
     "n.CSV.GZ": write_csv,
+    "n.csv.bz2": write_csv,
+    "n.CSV.XZ": write_csv,
+    "n.csv.zst": write_csv,
     "n.tsv": write_tsv,
     "n.tsv.gz": write_tsv,
+    "n.tsv.zst": write_tsv,
     "semicolons.csv": write_semicolons,
     "n.parquet": write_parquet,
     "n.pq": write_parquet,
     "n.jsonl": write_jsonl,
     "n.jsonl.gz": write_jsonl,
+    "n.jsonl.xz": write_jsonl,
     "n.ndjson": write_jsonl,
     "n.arff": write_arff,
     "n.arff.gz": write_arff,
+    "n.arff.bz2": write_arff,
     "n.npz": write_npz,
 }
 

@@ -131,6 +131,19 @@ def test_bad_bytes(tmp_path, name, content, message):
     refused(tmp_path / name, message, labels=1)
 
 
+WIDE = {"csv": "a,l\n1,1\n", "jsonl": ROW, "arff": ARFF, "svm": "0 1:1\n1 2:1\n"}
+
+
+@pytest.mark.parametrize("kind", WIDE)
+@pytest.mark.parametrize(
+    "code", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
+)
+def test_wide_characters_are_named_with_a_remedy(tmp_path, kind, code):
+    (tmp_path / f"x.{kind}").write_bytes(WIDE[kind].encode(code))
+    want = "UTF-" + code[4:].replace("-", "").upper()
+    refused(tmp_path / f"x.{kind}", rf"line 1: is UTF-{code[4:6]} text; .*iconv -f {want} -t UTF-8")
+
+
 EYE = np.eye(3)
 CSR = {"Y_indptr": [0, 1, 2, 3], "Y_indices": [0, 1, 2], "Y_shape": [3, 3]}
 ARRAYS = [

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import glob
 import gzip
 import io
+import lzma
 import struct
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 DAMAGE = (
-    *(EOFError, OSError, zipfile.BadZipFile, zlib.error, struct.error),
+    *(EOFError, OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(KeyError, IndexError, UnicodeDecodeError, NotImplementedError, OverflowError, MemoryError),
 )
 
 
 STDIN = "-"
 """The name of standard input."""
+ZIPPED = (".gz", ".bz2", ".xz", ".zst")
+"""Endings of compressed text files."""
 
 
 class BadFile(ValueError):
@@ -37,8 +41,19 @@ def as_number(cell: str) -> float:
 
 
 def kind_of(path: Path) -> str:
-    """The ending of a file name, `.gz` aside, in small letters: x.CSV.gz -> csv."""
-    return path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    """The ending of a file name in small letters, that of a compressed file aside: x.CSV.gz -> csv.
+
+    >>> kind_of(Path("x.CSV.gz")), kind_of(Path("x.jsonl.zst"))
+    ('csv', 'jsonl')
+    """
+    name = path.name.lower()
+    for ending in ZIPPED:
+        name = name.removesuffix(ending)
+    return name.rpartition(".")[2]
+
+
+def _not_a(path: Path) -> str:
+    return "damaged" if str(path) == STDIN else f"damaged or not a .{kind_of(path)} file"
 
 
 @contextmanager
@@ -52,7 +67,7 @@ def reading(path: Path) -> Iterator[None]:
         raise BadFile(f"{path}: cannot be opened ({error.strerror})") from None
     except DAMAGE as error:
         reason = " ".join(str(error).split())
-        raise BadFile(f"{path}: damaged or not a .{kind_of(path)} file ({reason})") from None
+        raise BadFile(f"{path}: {_not_a(path)} ({reason})") from None
     except (ValueError, TypeError) as error:
         place = "standard input" if str(path) == STDIN else path
         raise BadFile(f"{place}: {' '.join(str(error).split())}") from None
@@ -69,30 +84,33 @@ def files_of(path: Path) -> list[Path]:
 
 
 def chunks(path: Path, size: int) -> Iterator[bytes]:
-    """The bytes of a file, plain or gzipped, `size` at a time or as they come, less a BOM."""
+    """The bytes of a file, as they are when unpacked, `size` at a time or as they come, less a
+    BOM."""
     number = 0
-    try:
-        with _open(path) as file:
-            read = file.read if path.is_file() else getattr(file, "read1", file.read)
-            while chunk := read(size):
-                yield chunk if number else _without_mark(chunk)
-                number += chunk.count(b"\n") or 1
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(
-            f"damaged or not a .{kind_of(path)} file after line {number} ({error})"
-        ) from None
+    with _open(path) as file, _unpacking(path, lambda: number):
+        read = file.read if path.is_file() else getattr(file, "read1", file.read)
+        while chunk := read(size):
+            yield chunk if number else _without_mark(chunk)
+            number += chunk.count(b"\n") or 1
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 text file, plain or gzipped, each with its end; a BOM is dropped."""
+    """The lines of a UTF-8 text file, also a compressed one, each with its end; a BOM is
+    dropped."""
     number = 0
+    with _open(path) as file, _unpacking(path, lambda: number):
+        for number, raw in enumerate(file, 1):
+            yield decoded(raw if number > 1 else _without_mark(raw), number, path)
+
+
+@contextmanager
+def _unpacking(path: Path, number: Callable[[], int]) -> Iterator[None]:
+    """Says up to which line a damaged compressed file could be read."""
     try:
-        with _open(path) as file:
-            for number, raw in enumerate(file, 1):
-                yield decoded(raw if number > 1 else _without_mark(raw), number, path)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        where = f" after line {number}" if number else ""
-        raise ValueError(f"damaged or not a .{kind_of(path)} file{where} ({error})") from None
+        yield
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        where = f" after line {number()}" if number() else ""
+        raise ValueError(f"{_not_a(path)}{where} ({error})") from None
 
 
 def rows_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -104,29 +122,48 @@ def rows_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def standard_input() -> IO[bytes]:
-    """What comes in, unzipped where it is zipped."""
+    """What comes in, unpacked where it is compressed."""
     held = getattr(sys.stdin, "buffer", None)
     raw = held if held is not None else io.BytesIO(sys.stdin.read().encode())
     if not hasattr(raw, "peek"):
         raw = io.BufferedReader(raw)
-    zipped = raw.peek(2)[:2] == b"\x1f\x8b"
-    return cast(IO[bytes], gzip.open(raw, "rb") if zipped else raw)
+    return _unpacked(raw, raw.peek(6), "")
 
 
-def _open(path: Path) -> IO[bytes]:
+@contextmanager
+def _open(path: Path) -> Iterator[IO[bytes]]:
     if str(path) == STDIN:
-        return standard_input()
-    with path.open("rb") as file:
-        magic = file.read(2)
-    zipped = magic == b"\x1f\x8b" or path.suffix.lower() == ".gz"
-    return cast(IO[bytes], gzip.open(path, "rb")) if zipped else path.open("rb")
+        yield standard_input()
+        return
+    with path.open("rb") as raw, _unpacked(raw, raw.peek(6), path.suffix.lower()) as file:
+        yield file
+
+
+def _unpacked(raw: Any, start: bytes, ending: str) -> IO[bytes]:
+    """By how it starts, or by its ending."""
+    if start.startswith(b"\x1f\x8b") or ending == ".gz":
+        return cast(IO[bytes], gzip.open(raw, "rb"))
+    if start.startswith(b"BZh") or ending == ".bz2":
+        return cast(IO[bytes], bz2.open(raw, "rb"))
+    if start.startswith(b"\xfd7zXZ\0") or ending == ".xz":
+        return cast(IO[bytes], lzma.open(raw, "rb"))
+    if start.startswith(b"\x28\xb5\x2f\xfd") or ending == ".zst":
+        import pyarrow as pa
+
+        return io.BufferedReader(cast(Any, pa.CompressedInputStream(raw, "zstd")))
+    return cast(IO[bytes], raw)
 
 
 def _without_mark(start: bytes) -> bytes:
-    """What a file starts with, less its byte order mark."""
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    """What a file starts with, less its byte order mark; other encodings show in that, or in
+    bytes of 0."""
+    wide = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+    marked = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, *wide))
+    if marked or (len(start) > 4 and start[:64].count(0) > 0.4 * len(start[:64])):
+        name = "UTF-32" if start.startswith(wide) or b"\0\0\0" in start[:8] else "UTF-16"
+        code = name if marked else name + ("BE" if start[:1] == b"\0" else "LE")
         raise ValueError(
-            "line 1: is UTF-16 text; save the file as UTF-8 (iconv -f UTF-16 -t UTF-8 OLD > NEW)"
+            f"line 1: is {name} text; save the file as UTF-8 (iconv -f {code} -t UTF-8 OLD > NEW)"
         )
     return start.removeprefix(codecs.BOM_UTF8)
 
@@ -138,7 +175,6 @@ def decoded(raw: bytes, number: int, path: Path) -> str:
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise ValueError(
-            f"line {number}: damaged or not a .{kind_of(path)} file in UTF-8 (byte {byte:#04x}); "
-            "if it is Latin-1 or another encoding, save it as UTF-8 (iconv -f LATIN1 -t UTF-8 OLD "
-            "> NEW)"
+            f"line {number}: {_not_a(path)} in UTF-8 (byte {byte:#04x}); if it is Latin-1 or "
+            "another encoding, save it as UTF-8 (iconv -f LATIN1 -t UTF-8 OLD > NEW)"
         ) from None
