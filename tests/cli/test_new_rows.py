@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pyarrow
@@ -14,6 +15,7 @@ import pytest
 
 from labelset.cli import main
 from labelset.data import load
+from labelset.data.reading import kind_of
 from labelset.model import SavedModel
 
 N = 240
@@ -254,17 +256,16 @@ def standard_input(monkeypatch, path):
 def test_standard_input_is_read_as_files_are(
     run, folder, table, predicted, refused, monkeypatch, name
 ):
-    write, kind = BY_NAME[name], name.lower().removesuffix(".gz").rpartition(".")[2]
+    write, kind = BY_NAME[name], kind_of(Path(name))
     kind = {"pq": "parquet", "ndjson": "jsonl"}.get(kind, kind)
     path = folder / name
     write(path, ["c", "a", "b"], table)
     standard_input(monkeypatch, path)
-    more = ["--data", "separator=,"] if kind == "csv" and write is write_csv else []
-    got = predicted(run, "-", "--format", kind, *more)
+    got = predicted(run, "-", "--format", kind)
     assert without_ids(got) == without_ids(predicted(run, path))
     write(path, ["a", "bb", "c"], table | {"bb": table["b"]})
     standard_input(monkeypatch, path)
-    said = refused(run, "-", "--format", kind, *more)
+    said = refused(run, "-", "--format", kind)
     assert "standard input: " in said
 
 

@@ -455,7 +455,7 @@ def test_what_a_file_holds_has_the_fingerprint_of_the_same_arrays(tmp_path):
 
 def listed(path, rows):
     """Names, numbers, cells of words, unknown ones and rows of which nothing is known."""
-    kinds = [["b", 3], "a | b", None, [], ["a", "a"], "?", [10], {"odd": 1}]
+    kinds = [["b", 3], "a | b", None, [], ["a", "a"], "?", [10], ["", " b "]]
     with path.open("w") as file:
         for row in range(rows):
             item = {"id": f"row {row}", "text": "x", "labels": kinds[row % len(kinds)]}
@@ -469,7 +469,7 @@ def test_listed_labels_are_numbered_alike_in_every_block(tmp_path):
     data = load(tmp_path / "x.jsonl", memory=0)
     assert data.names == ["10", "3", "a", "b", "c"]
     want = torch.zeros(len(kinds), 5)
-    want[0, [1, 3]] = want[1, [2, 3]] = want[4, 2] = want[6, 0] = 1
+    want[0, [1, 3]] = want[1, [2, 3]] = want[4, 2] = want[6, 0] = want[7, 3] = 1
     want[[2, 5]] = torch.nan
     want = want.repeat(9000 // len(kinds) + 1, 1)[:9000]
     want[::5, 4] = torch.nan
@@ -491,7 +491,10 @@ def test_names_of_rows_past_memory_lie_on_disk(tmp_path):
     [
         ([7], "line 9002: label numbers must lie in 0..4, got 7"),
         ([1, 1], "line 9002: label 1 appears twice"),
-        ([True], "line 9002: `labels` must list label numbers, got bool True"),
+        ([True], "line 9002: `labels` must list label numbers, or names, got bool True"),
+        ({"a": 1}, "line 9002: `labels` must be a list of label numbers, or of names, got dict"),
+        ([[1]], "line 9002: `labels` must list label numbers, or names, got list [1]"),
+        ([1.0], "line 9002: `labels` must list label numbers, or names, got float 1.0"),
         (None, "line 9002: `labels` must be a list of label numbers"),
     ],
 )
