@@ -60,6 +60,23 @@ def paired_probabilities(given: Any, labels: Any) -> tuple[Tensor, Labels]:
     return probabilities(p, y.known()), y
 
 
+def row_weights(given: Any, rows: int) -> Tensor:
+    """(rows,) float64 weights of rows, none negative, not all 0.
+
+    >>> row_weights([1, 2], rows=2)
+    tensor([1., 2.], dtype=torch.float64)
+    """
+    weight = csr.as_tensor(given).detach().double()
+    if weight.shape != (rows,):
+        got = f"got shape {tuple(weight.shape)}"
+        raise ValueError(f"sample_weight must be one number for each of {rows} rows, {got}")
+    if not bool((weight.isfinite() & (weight >= 0)).all()):
+        raise ValueError("sample_weight must be numbers, none of them negative")
+    if rows and not bool(weight.any()):
+        raise ValueError("sample_weight is 0 for every row, which leaves none to count")
+    return weight
+
+
 def label_sets(given: Any, labels: Any) -> tuple[Labels, Labels]:
     """Predicted and true label sets, 0 / 1 both; predictions have no unknown entries."""
     if not isinstance(given, Labels):

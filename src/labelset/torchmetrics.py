@@ -82,7 +82,7 @@ class Streamed(Base):
             raise ValueError(f"batches must have equal numbers of labels, got {before} and {y.n}")
         for key, part in self.of.state(given, y).items():
             if isinstance(part, Kept):
-                self._keep(key, *part.copied().together())
+                self._keep(key, *part.copied().together()[:2])
             else:
                 setattr(self, self._name(key), getattr(self, self._name(key)) + part)
         setattr(self, self._name("labels"), torch.tensor(y.n, device=self.device))

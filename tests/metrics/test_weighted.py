@@ -1,11 +1,81 @@
-"""Average precision with weighted rows is scikit-learn's, compiled or not."""
+"""Metrics with weighted rows are scikit-learn's; those of resamples, compiled or not."""
 
 import numpy as np
 import pytest
 import torch
+from sklearn import metrics as sk
 from sklearn.metrics import average_precision_score
 
-from labelset.metrics import _order
+from labelset.metrics import _order, build
+
+DRAW = np.random.default_rng(0)
+V = DRAW.standard_normal((60, 5)).round(1)
+Y = (DRAW.random((60, 5)) < 0.3).astype(int)
+SETS = (V > 0).astype(int)
+WEIGHT = DRAW.exponential(size=60)
+P = 1 / (1 + np.exp(-V))
+LONG = np.repeat(WEIGHT, 5)
+
+
+def of_sets(function, **settings):
+    return lambda: function(Y, SETS, sample_weight=WEIGHT, zero_division=0.0, **settings)
+
+
+def of_scores(function, **settings):
+    return lambda: function(Y, V, sample_weight=WEIGHT, **settings)
+
+
+THEIRS = {
+    ("map@class",): of_scores(sk.average_precision_score, average="macro"),
+    ("map-micro",): of_scores(sk.average_precision_score, average="micro"),
+    ("map@sample", ("undefined", 1.0)): of_scores(sk.label_ranking_average_precision_score),
+    ("auroc@class",): of_scores(sk.roc_auc_score, average="macro"),
+    ("auroc-micro",): of_scores(sk.roc_auc_score, average="micro"),
+    ("coverage",): of_scores(sk.coverage_error),
+    ("ranking-loss",): of_scores(sk.label_ranking_loss),
+    ("ndcg@3", ("undefined", 0.0)): of_scores(sk.ndcg_score, k=3),
+    ("hamming",): lambda: sk.hamming_loss(Y, SETS, sample_weight=WEIGHT),
+    ("subset-accuracy",): lambda: sk.accuracy_score(Y, SETS, sample_weight=WEIGHT),
+    ("brier",): lambda: sk.brier_score_loss(Y.ravel(), P.ravel(), sample_weight=LONG),
+    ("nll",): lambda: sk.log_loss(Y.ravel(), P.ravel(), sample_weight=LONG),
+} | {
+    ours: of_sets(function, average=average)
+    for average in ("micro", "macro", "weighted", "samples")
+    for ours, function in {
+        (f"f1-{average}",): sk.f1_score,
+        ("precision", ("average", average)): sk.precision_score,
+        ("recall", ("average", average)): sk.recall_score,
+    }.items()
+}
+
+
+@pytest.mark.parametrize("named", THEIRS, ids=lambda named: "-".join(map(str, named)))
+def test_weighted_rows_are_scikit_learns(named):
+    metric = build(named[0], **dict(named[1:]))
+    given = {"scores": V, "label sets": SETS, "probabilities": P}[metric.takes]
+    assert metric(given, Y, sample_weight=WEIGHT) == pytest.approx(THEIRS[named](), abs=1e-12)
+
+
+def test_classes_without_a_positive_count_zero_as_in_scikit_learn():
+    y = Y.copy()
+    y[:, 1] = 0
+    with pytest.warns(UserWarning, match="No positive class"):
+        due = sk.average_precision_score(y, V, average="macro")
+    found = build("map@class", undefined=0.0).report(V, y)
+    assert found.value == pytest.approx(due, abs=1e-12)
+    assert found.each[1] == 0
+    assert found.left_out == 0
+    assert build("map@class")(V, y) == pytest.approx(due * 5 / 4, abs=1e-12)
+    assert build("map-micro", undefined=0.0)(V, 0 * y) == 0
+    with pytest.raises(ValueError, match="no entry is on"):
+        build("map-micro")(V, 0 * y)
+    with pytest.raises(ValueError, match="undefined"):
+        build("map@class", undefined=-1.0)
+
+
+def test_metrics_that_know_no_weights_say_so():
+    with pytest.raises(TypeError, match="takes no sample_weight"):
+        build("ace", binning="mass")(P, Y, sample_weight=WEIGHT)
 
 
 @pytest.fixture(params=["compiled", "torch"])

@@ -1,12 +1,14 @@
 """Every metric keeps the laws, and every law catches a planted bug."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from labelset.metrics import Kept, Metric, Result, build, catalog
+from labelset.metrics import Kept, Metric, Result, build, catalog, positive_ranks
 from labelset.metrics.calibration import ACE, Brier
 from labelset.metrics.counts import F1Macro, Hamming
-from labelset.metrics.ranking import MAPClass, MAPSample
+from labelset.metrics.ranking import MAPClass, MAPSample, average_precision
 from labelset.testing import METRIC_LAWS, LawBroken, check_metric
 
 CASES = [(name, kw) for name, cls in catalog.classes.items() for kw in cls.examples]
@@ -23,7 +25,7 @@ class LastBatch(Hamming):
         return {**super().state(given, labels), "kept": Kept(labels.dense(), labels)}
 
     def result(self, state):
-        part, _ = state["kept"].parts[-1]
+        part, *_ = state["kept"].parts[-1]
         return Result(float(part.nan_to_num(0.0).mean()))
 
 
@@ -33,7 +35,7 @@ class LosesCount(MAPSample):
     def result(self, state):
         return Result(super().result(state).value)
 
-    def report(self, given, labels):
+    def report(self, given, labels, sample_weight=None):
         return Result(super().report(given, labels).value, left_out=int(state_of(self, labels)))
 
 
@@ -125,15 +127,38 @@ class CountsWrong(Hamming):
         return Result(1 - super().result(state).value)
 
 
+class WeightOfOne(Hamming):
+    """Weights are asked for and not used."""
+
+    def state(self, given, labels, weight=None):
+        return super().state(given, labels)
+
+
+class WeightOfTheLine(MAPClass):
+    """Positives weigh, what is ranked above them does not."""
+
+    def each(self, given, labels, weight):
+        found = positive_ranks(given, labels, by_class=True)
+        if weight is None:
+            return average_precision(found)
+        return average_precision(
+            replace(
+                positive_ranks(given, labels, by_class=True, weight=weight),
+                at_least=found.at_least,
+                on_at_least=found.on_at_least,
+            )
+        )
+
+
 class LooksAtScores(MAPSample):
     def rows(self, given, labels):
         return super().rows(given, labels) + 1e-3 * given.mean(1)
 
 
 class NeverRefuses(MAPSample):
-    def __call__(self, given, labels):
+    def __call__(self, given, labels, sample_weight=None):
         try:
-            return super().__call__(given, labels)
+            return super().__call__(given, labels, sample_weight)
         except ValueError:
             return float("nan")
 
@@ -147,6 +172,7 @@ PLANTED = [
     ("containers", InHalf),
     ("perfect", AddsOne),
     ("improves", CountsWrong),
+    *(("weights", bug) for bug in (WeightOfOne, WeightOfTheLine)),
     ("order_only", LooksAtScores),
     ("refuses", NeverRefuses),
 ]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from inspect import signature
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, distributed
 
-from labelset import inputs
+from labelset import check, inputs
+from labelset.catalog import hyper
 from labelset.labels import Labels
 
 CHECKED = {
@@ -63,24 +65,40 @@ class Metric(ABC):
     """Cases worked by hand, which a law holds the metric to: what is `given`, the `labels`, the
     `value`, and where they matter `left_out` (0 unless said) and the `settings`."""
 
-    def __call__(self, given: Any, labels: Any) -> float:
-        return self.report(given, labels).value
+    def __call__(self, given: Any, labels: Any, sample_weight: Any = None) -> float:
+        return self.report(given, labels, sample_weight).value
 
-    def report(self, given: Any, labels: Any) -> Result:
-        """The value with its parts."""
-        return self.result(self.state(*self.checked(given, labels)))
+    def report(self, given: Any, labels: Any, sample_weight: Any = None) -> Result:
+        """The value with its parts. `sample_weight`: how much each row counts."""
+        return self.result(self.state(*self.weighted(given, labels, sample_weight)))
 
     def checked(self, given: Any, labels: Any) -> tuple[Any, Labels]:
         """Both arguments, checked, as `state` wants them."""
         checked: tuple[Any, Labels] = CHECKED[self.takes](given, labels)
         return checked
 
+    @property
+    def weighs(self) -> bool:
+        """Whether rows can weigh differently: `state` then takes their weights, too."""
+        return len(signature(self.state).parameters) > 2
+
+    def weighted(self, given: Any, labels: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """What `state` takes, checked: of weighted rows those above 0, and their weights."""
+        given, y = self.checked(given, labels)
+        if sample_weight is None:
+            return given, y
+        if not self.weighs:
+            raise TypeError(f"{self!r} takes no sample_weight; repeat or leave out rows instead")
+        weight = inputs.row_weights(sample_weight, len(y)).to(y.device)
+        some = weight.nonzero()[:, 0]
+        return given[some], y[some], weight[some]
+
     def stream(self) -> Stream:
         """An accumulator: update with batches, compute at the end."""
         return Stream(self)
 
     @abstractmethod
-    def state(self, given: Any, labels: Labels) -> State:
+    def state(self, given: Any, labels: Labels, weight: Tensor | None = None) -> State:
         """What these rows contribute: tensors, which add up over batches, and `Kept` rows."""
 
     @abstractmethod
@@ -101,26 +119,63 @@ class RowMean(Metric):
     def rows(self, given: Any, labels: Labels) -> Tensor:
         """One value per row, NaN where it is not defined."""
 
-    def report(self, given: Any, labels: Any) -> Result:
-        given, y = self.checked(given, labels)
+    def report(self, given: Any, labels: Any, sample_weight: Any = None) -> Result:
+        given, y, *weight = self.weighted(given, labels, sample_weight)
         each = self.rows(given, y)
-        whole = self.result(_row_sums(each))
-        return Result(whole.value, each, whole.left_out)
+        return replace(self.result(row_sums(each, *weight)), each=each)
 
-    def state(self, given: Any, labels: Labels) -> State:
-        return _row_sums(self.rows(given, labels))
+    def state(self, given: Any, labels: Labels, weight: Tensor | None = None) -> State:
+        return row_sums(self.rows(given, labels), weight)
 
     def result(self, state: State) -> Result:
-        counted = int(state["rows"])
-        if not counted:
-            raise ValueError(f"not defined: {self.why_undefined}")
-        return Result(float(state["sum"] / counted), left_out=int(state["left_out"]))
+        return mean_of_rows(state, self.why_undefined)
 
 
-def _row_sums(each: Tensor) -> State:
+def check_undefined(value: float | None) -> None:
+    """A number in [0, 1], or None."""
+    if value is not None:
+        check.number("undefined", value, low=0.0, high=1.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WithUndefined(RowMean):
+    """A row's value may not be defined though something is known of the row."""
+
+    undefined: float | None = hyper(
+        None, "the value of a row for which it is not defined; None leaves it out"
+    )
+
+    def __post_init__(self) -> None:
+        check_undefined(self.undefined)
+
+    @abstractmethod
+    def defined(self, given: Any, labels: Labels) -> Tensor:
+        """One value per row, NaN where it is not defined."""
+
+    def rows(self, given: Any, labels: Labels) -> Tensor:
+        each = self.defined(given, labels)
+        return with_undefined(each, known_counts(labels, by_class=False), self.undefined)
+
+
+def row_sums(each: Tensor, weight: Tensor | None = None) -> State:
+    """What the mean over rows is made of, from a value per row, NaN where it is not defined."""
     defined = ~each.isnan()
-    total = each.double().nan_to_num(0.0).sum()
-    return {"sum": total, "rows": defined.sum(), "left_out": (~defined).sum()}
+    total, rows = each.double().nan_to_num(0.0), defined
+    if weight is not None:
+        total, rows = total * weight, defined * weight
+    return {"sum": total.sum(), "rows": rows.sum(), "left_out": (~defined).sum()}
+
+
+def mean_of_rows(state: State, why: str) -> Result:
+    """The mean that `row_sums` add up to; an error where no row has a value."""
+    if not float(state["rows"]):
+        raise ValueError(f"not defined: {why}")
+    return Result(float(state["sum"] / state["rows"]), left_out=int(state["left_out"]))
+
+
+def with_undefined(each: Tensor, known: Tensor, value: float | None) -> Tensor:
+    """That value where a line has none of its own and something is known of it."""
+    return each if value is None else torch.where(each.isnan() & (known > 0), value, each)
 
 
 def mean_of_defined(each: Tensor, why: str) -> Result:
@@ -138,8 +193,13 @@ def ratio(top: Tensor, bottom: Tensor, otherwise: float = torch.nan) -> Tensor:
     return torch.where(bottom > 0, top / bottom.clamp(min=1e-300), otherwise)
 
 
-def confusion(predicted: Labels, labels: Labels, by_class: bool) -> Tensor:
-    """(3, classes or rows): true positives, false positives, false negatives; unknown left out."""
+def confusion(
+    predicted: Labels, labels: Labels, by_class: bool, weight: Tensor | None = None
+) -> Tensor:
+    """(3, classes or rows): true positives, false positives, false negatives; unknown left out.
+
+    With a weight per row the sums of these.
+    """
     ours, theirs = _keys(predicted), _keys(labels)
     free = None if labels.values is None else labels.values.isnan()
     on = theirs if free is None else theirs[~free]
@@ -147,20 +207,23 @@ def confusion(predicted: Labels, labels: Labels, by_class: bool) -> Tensor:
     hit = _among(counted, on)
     return torch.stack(
         [
-            _count(counted[hit], labels, by_class),
-            _count(counted[~hit], labels, by_class),
-            _count(on[~_among(on, counted)], labels, by_class),
+            _count(counted[hit], labels, by_class, weight),
+            _count(counted[~hit], labels, by_class, weight),
+            _count(on[~_among(on, counted)], labels, by_class, weight),
         ]
     )
 
 
-def known_counts(labels: Labels, by_class: bool) -> Tensor:
-    """(classes or rows,): how many entries are known."""
-    lines, width = labels.shape[::-1] if by_class else labels.shape
-    full = torch.full((lines,), width, device=labels.device)
+def known_counts(labels: Labels, by_class: bool, weight: Tensor | None = None) -> Tensor:
+    """(classes or rows,): how many entries are known; with a weight per row the sums of these."""
+    if weight is None:
+        lines, width = labels.shape[::-1] if by_class else labels.shape
+        full = torch.full((lines,), width, device=labels.device)
+    else:
+        full = weight.sum().expand(labels.n) if by_class else labels.n * weight
     if labels.values is None:
         return full
-    return full - _count(_keys(labels)[labels.values.isnan()], labels, by_class)
+    return full - _count(_keys(labels)[labels.values.isnan()], labels, by_class, weight)
 
 
 def _keys(labels: Labels) -> Tensor:
@@ -176,19 +239,20 @@ def _among(keys: Tensor, others: Tensor) -> Tensor:
     return others[at] == keys
 
 
-def _count(keys: Tensor, labels: Labels, by_class: bool) -> Tensor:
+def _count(keys: Tensor, labels: Labels, by_class: bool, weight: Tensor | None) -> Tensor:
+    lines = labels.n if by_class else len(labels)
     if not labels.n:
-        return torch.zeros(0 if by_class else len(labels), dtype=torch.int64, device=keys.device)
-    if by_class:
-        return torch.bincount(keys % labels.n, minlength=labels.n)
-    return torch.bincount(keys // labels.n, minlength=len(labels))
+        return torch.zeros(lines, dtype=torch.int64, device=keys.device)
+    row = keys // labels.n
+    each = None if weight is None else weight[row]
+    return torch.bincount(keys % labels.n if by_class else row, weights=each, minlength=lines)
 
 
 class Kept:
     """Rows that a metric needs whole, because its value is not a function of sums."""
 
-    def __init__(self, given: Tensor, labels: Labels) -> None:
-        self.parts = [(given, labels)]
+    def __init__(self, given: Tensor, labels: Labels, weight: Tensor | None = None) -> None:
+        self.parts = [(given, labels, weight)]
 
     def __add__(self, other: Kept) -> Kept:
         both = Kept.__new__(Kept)
@@ -197,19 +261,25 @@ class Kept:
 
     def copied(self) -> Kept:
         """The same in memory of its own, whatever becomes of the batch."""
-        given, labels = self.together()
-        return Kept(given.clone(), labels)
+        given, labels, weight = self.together()
+        return Kept(given.clone(), labels, weight)
 
     def to_cpu(self) -> Kept:
         """The same in main memory."""
-        given, labels = self.together()
-        return Kept(given.cpu(), labels.to("cpu"))
+        given, labels, weight = self.together()
+        return Kept(given.cpu(), labels.to("cpu"), None if weight is None else weight.cpu())
 
-    def together(self) -> tuple[Tensor, Labels]:
-        """All rows in one."""
+    def together(self) -> tuple[Tensor, Labels, Tensor | None]:
+        """All rows in one, with their weights unless no row has one."""
         if len(self.parts) > 1:
-            given = torch.cat([part for part, _ in self.parts])
-            self.parts = [(given, Labels.stack([labels for _, labels in self.parts]))]
+            given, labels, weight = zip(*self.parts, strict=True)
+            whole = None
+            if any(w is not None for w in weight):
+                each = zip(given, weight, strict=True)
+                whole = torch.cat(
+                    [v.new_ones(len(v)).double() if w is None else w for v, w in each]
+                )
+            self.parts = [(torch.cat(given), Labels.stack(labels), whole)]
         return self.parts[0]
 
 
@@ -233,12 +303,12 @@ class Stream:
         self.total: State | None = None
         self.n: int | None = None
 
-    def update(self, given: Any, labels: Any) -> None:
+    def update(self, given: Any, labels: Any, sample_weight: Any = None) -> None:
         """Count a batch."""
-        given, y = self.metric.checked(given, labels)
+        given, y, *weight = self.metric.weighted(given, labels, sample_weight)
         if self.n not in (None, y.n):
             raise ValueError(f"batches must have equal numbers of labels, got {self.n} and {y.n}")
-        state = self.metric.state(given, y)
+        state = self.metric.state(given, y, *weight)
         self.n = y.n
         kept = {key: v.copied() if isinstance(v, Kept) else v for key, v in state.items()}
         self._add(kept)

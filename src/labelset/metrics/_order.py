@@ -44,11 +44,13 @@ class PositiveRanks:
     """How many of these are equal to its own."""
     on_at_least: Tensor
     """How many labels that are on have at least its score."""
+    weight: Tensor | None = None
+    """What each entry weighs; then all that counts here is a sum of weights."""
 
     @property
     def on(self) -> Tensor:
         """(lines,): how many labels are on."""
-        return self.starts.diff()
+        return self.starts.diff() if self.weight is None else self.sums(torch.ones_like(self.level))
 
     @property
     def above(self) -> Tensor:
@@ -57,13 +59,22 @@ class PositiveRanks:
 
     def sums(self, values: Tensor) -> Tensor:
         """(lines,): the sum over each line of one value per entry."""
+        if self.weight is not None:
+            values = values * self.weight
         total = torch.zeros(len(self.starts) - 1, dtype=values.dtype, device=values.device)
         return total.index_add_(0, self.line, values)
 
 
-def positive_ranks(v: Tensor, y: Labels, by_class: bool = False) -> PositiveRanks:
-    """Ranks of the labels that are on within their rows, or within their classes."""
+def positive_ranks(
+    v: Tensor, y: Labels, by_class: bool = False, weight: Tensor | None = None
+) -> PositiveRanks:
+    """Ranks of the labels that are on within their rows, or within their classes.
+
+    There rows may weigh; the ranks within a row do not depend on what it weighs.
+    """
     v, y = _without_unknown(v, y)
+    if weight is not None and by_class:
+        return _weighted_ranks(v.T, y.T.dense(torch.bool), weight.expand(y.n, -1))
     sizes = torch.bincount(y.indices, minlength=y.n) if by_class else y.indptr.diff()
     starts = csr.cumulate(sizes)
     line = torch.repeat_interleave(
@@ -78,9 +89,12 @@ def positive_ranks(v: Tensor, y: Labels, by_class: bool = False) -> PositiveRank
     return PositiveRanks(starts, line, *_searched(v.T if by_class else v, own, line, starts))
 
 
-def pooled_ranks(v: Tensor, y: Labels) -> PositiveRanks:
+def pooled_ranks(v: Tensor, y: Labels, weight: Tensor | None = None) -> PositiveRanks:
     """Ranks of all labels that are on, in one line, among the scores of all rows and classes."""
     v, y = _without_unknown(v, y)
+    if weight is not None:
+        one_line = v, y.dense(torch.bool), weight[:, None].expand(v.shape)
+        return _weighted_ranks(*(t.reshape(1, -1) for t in one_line))
     own = v[y.rows(), y.indices.long()].sort().values
     starts, line = torch.tensor([0, len(own)], device=v.device), torch.zeros_like(y.indices).long()
     compiled, flat = _compiled(v), v.reshape(-1)
@@ -96,6 +110,25 @@ def pooled_ranks(v: Tensor, y: Labels) -> PositiveRanks:
     with ThreadPoolExecutor(threads) as pool:
         at_least, level, on_at_least = zip(*pool.map(piece, pieces), strict=True)
     return PositiveRanks(starts, line, sum(at_least), sum(level), on_at_least[0])
+
+
+def _weighted_ranks(v: Tensor, on: Tensor, weight: Tensor) -> PositiveRanks:
+    """Sums of weights in place of counts; of (lines, entries), NaN where unknown."""
+    weight = torch.where(v.isnan(), 0.0, weight)
+    v, order = v.nan_to_num(-torch.inf, torch.inf, -torch.inf).sort(dim=1)
+    on, weight = on.gather(1, order), weight.gather(1, order)
+    v = v.contiguous()
+    first, end = torch.searchsorted(v, v), torch.searchsorted(v, v, right=True)  # of equal scores
+
+    def from_here_on(each: Tensor) -> Tensor:
+        """The sum of an entry and of all after it, and 0 at the end."""
+        return torch.nn.functional.pad(each.flip(1).cumsum(1).flip(1), (0, 1))
+
+    every = from_here_on(weight)
+    at_least = every.gather(1, first)
+    parts = at_least, at_least - every.gather(1, end), from_here_on(weight * on).gather(1, first)
+    line = on.nonzero()[:, 0]
+    return PositiveRanks(csr.cumulate(on.sum(1)), line, *(t[on] for t in (*parts, weight)))
 
 
 def _without_unknown(v: Tensor, y: Labels) -> tuple[Tensor, Labels]:

@@ -87,8 +87,13 @@ def reliability(
     return Reliability.of_sums(sums)
 
 
-def bin_sums(p: Tensor, y: Labels, bins: int, per_label: bool) -> Tensor:
-    """(3, bins) or (3, n, bins): entries, sum of probabilities, sum of labels, equal widths."""
+def bin_sums(
+    p: Tensor, y: Labels, bins: int, per_label: bool, weight: Tensor | None = None
+) -> Tensor:
+    """(3, bins) or (3, n, bins): entries, sum of probabilities, sum of labels, equal widths.
+
+    Each row counts once, or as much as it weighs.
+    """
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64, device=p.device)[1:-1]
     groups = y.n if per_label else 1
     sums = torch.zeros(3, groups * bins, dtype=torch.float64, device=p.device)
@@ -100,8 +105,11 @@ def bin_sums(p: Tensor, y: Labels, bins: int, per_label: bool) -> Tensor:
         if per_label:
             where += bins * torch.arange(y.n, device=p.device)
         known = ... if y.values is None else ~target.isnan()
-        where, prob, target = (t[known].flatten() for t in (where, prob, target))
-        for into, values in zip(sums, (torch.ones_like(prob), prob, target), strict=True):
+        each = torch.ones_like(prob)
+        if weight is not None:
+            each *= weight[first : first + step, None]
+        where, each, prob, target = (t[known].flatten() for t in (where, each, prob, target))
+        for into, values in zip(sums, (each, each * prob, each * target), strict=True):
             into.index_add_(0, where, values)
     return sums.reshape(3, y.n, bins) if per_label else sums
 
@@ -156,15 +164,20 @@ class Binned(Metric):
         check.one_of("binning", self.binning, ("width", "mass"))
         check.one_of("average", self.average, ("pooled", "class"))
 
-    def state(self, given: Tensor, labels: Labels) -> State:
+    @property
+    def weighs(self) -> bool:
+        """Bins of equal numbers of entries know no weights."""
+        return self.binning == "width"
+
+    def state(self, given: Tensor, labels: Labels, weight: Tensor | None = None) -> State:
         if self.binning == "mass":
             return {"kept": Kept(given, labels)}
-        return {"sums": bin_sums(given, labels, self.bins, self.average == "class")}
+        return {"sums": bin_sums(given, labels, self.bins, self.average == "class", weight)}
 
     def result(self, state: State) -> Result:
         per_label = self.average == "class"
         if "kept" in state:
-            given, labels = state["kept"].together()
+            given, labels, _ = state["kept"].together()
             sums = mass_bin_sums(given, labels, self.bins, per_label)
         else:
             sums = state["sums"]
@@ -185,20 +198,21 @@ class EntryMean(Metric):
     def entries(self, p: Tensor, y: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def state(self, given: Tensor, labels: Labels) -> State:
+    def state(self, given: Tensor, labels: Labels, weight: Tensor | None = None) -> State:
         total = torch.zeros((), dtype=torch.float64, device=given.device)
-        entries = torch.zeros((), dtype=torch.int64, device=given.device)
+        entries = torch.zeros((), dtype=torch.float64, device=given.device)
         step = max(CELLS // max(labels.n, 1), 1)
         for first in range(0, len(given), step):
             y = labels[first : first + step].dense(torch.float64)
             known = ~y.isnan()
             p = given[first : first + step].double()
-            total += self.entries(p[known], y[known]).sum()
-            entries += known.sum()
+            each = known.double() if weight is None else known * weight[first : first + step, None]
+            total += (self.entries(p[known], y[known]) * each[known]).sum()
+            entries += each.sum()
         return {"sum": total, "entries": entries}
 
     def result(self, state: State) -> Result:
-        if not int(state["entries"]):
+        if not float(state["entries"]):
             raise ValueError("not defined: no label is known")
         return Result(float(state["sum"] / state["entries"]))
 

@@ -16,7 +16,15 @@ from torch import Tensor
 from labelset import check
 from labelset.catalog import hyper
 from labelset.labels import Labels
-from labelset.metrics._base import Metric, Result, RowMean, State, known_counts, ratio
+from labelset.metrics._base import (
+    Metric,
+    Result,
+    RowMean,
+    State,
+    WithUndefined,
+    known_counts,
+    ratio,
+)
 from labelset.metrics._order import PositiveRanks, positive_ranks
 
 # Worked by hand below, k = 2: one hit of one, one of two, nothing on, nothing known.
@@ -25,6 +33,7 @@ CASE = {
     "labels": ((1, 0, 0), (1, 1, 0), (0, 0, 0), (torch.nan,) * 3),
     "settings": {"k": 2},
 }
+FILLED = {"settings": {"k": 2, "undefined": 1.0}}
 TIED = {"given": ((0.5, 0.5),), "labels": ((1, 0),), "settings": {"k": 1}}
 SECOND = 1 / math.log2(3)  # what the second place is worth
 
@@ -35,17 +44,19 @@ def in_top(found: PositiveRanks, k: int) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _AtK(RowMean):
+class _AtK(WithUndefined):
     k: int = hyper(5, "how many labels of each row are looked at")
 
     takes = "scores"
-    examples = ({"k": 1}, {"k": 3})
+    examples = ({"k": 1}, {"k": 3}, {"k": 2, "undefined": 0.0})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check.whole("k", self.k, low=1)
 
 
-class PrecisionAtK(_AtK):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PrecisionAtK(RowMean):
     """The share of the k best labels of a row that are on; rows with nothing on count 0.
 
     Always out of k, also where a row has fewer than k labels.
@@ -54,13 +65,20 @@ class PrecisionAtK(_AtK):
     0.5
     """
 
+    k: int = hyper(5, "how many labels of each row are looked at")
+
     name = "precision@k"
+    takes = "scores"
+    examples = ({"k": 1}, {"k": 3})
     worked = (
         {**CASE, "value": (1 / 2 + 1 / 2 + 0) / 3, "left_out": 1},
         {**TIED, "value": 1 / 2},
     )
     best = torch.nan
     why_undefined = "no label is known"
+
+    def __post_init__(self) -> None:
+        check.whole("k", self.k, low=1)
 
     def rows(self, given: Tensor, labels: Labels) -> Tensor:
         found = positive_ranks(given, labels)
@@ -76,10 +94,14 @@ class RecallAtK(_AtK):
     """
 
     name = "recall@k"
-    worked = ({**CASE, "value": (1 + 1 / 2) / 2, "left_out": 2}, {**TIED, "value": 1 / 2})
+    worked = (
+        {**CASE, "value": (1 + 1 / 2) / 2, "left_out": 2},
+        {**CASE, **FILLED, "value": (1 + 1 / 2 + 1) / 3, "left_out": 1},
+        {**TIED, "value": 1 / 2},
+    )
     best = torch.nan
 
-    def rows(self, given: Tensor, labels: Labels) -> Tensor:
+    def defined(self, given: Tensor, labels: Labels) -> Tensor:
         found = positive_ranks(given, labels)
         return ratio(found.sums(in_top(found, self.k)), found.on)
 
@@ -97,7 +119,7 @@ class F1AtK(_AtK):
     worked = ({**CASE, "value": (2 / 3 + 1 / 2) / 2, "left_out": 2}, {**TIED, "value": 1 / 2})
     best = torch.nan
 
-    def rows(self, given: Tensor, labels: Labels) -> Tensor:
+    def defined(self, given: Tensor, labels: Labels) -> Tensor:
         found = positive_ranks(given, labels)
         f = 2 * found.sums(in_top(found, self.k)) / (self.k + found.on)
         return torch.where(found.on > 0, f, torch.nan)
@@ -118,7 +140,7 @@ class NDCGAtK(_AtK):
         {**TIED, "value": 1 / 2},
     )
 
-    def rows(self, given: Tensor, labels: Labels) -> Tensor:
+    def defined(self, given: Tensor, labels: Labels) -> Tensor:
         found = positive_ranks(given, labels)
         place = torch.arange(2, self.k + 2, dtype=torch.float64, device=given.device)
         worth = torch.cat([place.new_zeros(1), (1 / place.log2()).cumsum(0)])
@@ -180,14 +202,16 @@ class PSPAtK(Metric):
         object.__setattr__(self, "propensity", each)
         object.__setattr__(self, "train", None)
 
-    def state(self, given: Tensor, labels: Labels) -> State:
+    def state(self, given: Tensor, labels: Labels, weight: Tensor | None = None) -> State:
         if labels.n != len(self.propensity):
             raise ValueError(f"propensity is for {len(self.propensity)} labels, not {labels.n}")
-        weight = (1 / self.propensity).to(given.device)
+        worth = (1 / self.propensity).to(given.device).expand(labels.shape)
+        if weight is not None:
+            worth = worth * weight[:, None]
         found = positive_ranks(given, labels)
         on = labels.dense(torch.float64) == 1
-        ideal = torch.where(on, weight, 0.0).topk(min(self.k, labels.n), dim=1).values.sum()
-        return {"had": _hits(found, given, on, weight, self.k), "best": ideal}
+        ideal = torch.where(on, worth, 0.0).topk(min(self.k, labels.n), dim=1).values.sum()
+        return {"had": _hits(found, given, on, worth, self.k), "best": ideal}
 
     def result(self, state: State) -> Result:
         if not float(state["best"]) > 0:
@@ -195,10 +219,10 @@ class PSPAtK(Metric):
         return Result(float(state["had"] / state["best"]))
 
 
-def _hits(found: PositiveRanks, v: Tensor, on: Tensor, weight: Tensor, k: int) -> Tensor:
-    """The sum of weights of labels that are on, times the chance that they are in the top k."""
+def _hits(found: PositiveRanks, v: Tensor, on: Tensor, worth: Tensor, k: int) -> Tensor:
+    """The sum of what labels are worth that are on, times the chance that they are in the top k."""
     # entries of a row rise in score: the label of each is found by sorting likewise
     rows, columns = on.nonzero(as_tuple=True)
     order = v[rows, columns].sort(stable=True).indices
     order = order[rows[order].sort(stable=True).indices]
-    return (weight[columns[order]] * in_top(found, k)).sum()
+    return (worth[on][order] * in_top(found, k)).sum()

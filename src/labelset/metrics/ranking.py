@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -15,9 +17,12 @@ from labelset.metrics._base import (
     Result,
     RowMean,
     State,
+    WithUndefined,
+    check_undefined,
     known_counts,
     mean_of_defined,
     ratio,
+    with_undefined,
 )
 from labelset.metrics._order import PositiveRanks, pooled_ranks, positive_ranks
 
@@ -46,7 +51,8 @@ def _best_so_far(precision: Tensor, found: PositiveRanks) -> Tensor:
 def auroc(found: PositiveRanks, known: Tensor) -> Tensor:
     """(lines,): the share of pairs (a label on, a label off) in the right order, ties by half.
 
-    `known` labels of the line are on or off. NaN where there is no such pair.
+    `known` labels of the line are on or off (of weighted ranks: what these weigh). NaN where there
+    is no such pair.
     """
     # known scores above each positive, ties by half, less the positives among them: of p that are
     # on, each pair counts once and each of them its own tie, p^2 / 2 in all
@@ -56,11 +62,60 @@ def auroc(found: PositiveRanks, known: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MAPClass(Metric):
+class _Ranking(Metric):
+    """A ranking of the rows by each class, or of all entries; rows are kept whole."""
+
+    undefined: float | None = hyper(
+        None, "the value where it is not defined, though something is known; None leaves it out"
+    )
+
+    takes = "scores"
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"undefined": 0.0})
+    why_undefined: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_undefined(self.undefined)
+
+    @abstractmethod
+    def each(self, given: Tensor, labels: Labels, weight: Tensor | None) -> Tensor:
+        """(lines,) values, NaN where they are not defined."""
+
+    @abstractmethod
+    def known(self, labels: Labels) -> Tensor:
+        """(lines,): of how many entries something is known."""
+
+    def state(self, given: Tensor, labels: Labels, weight: Tensor | None = None) -> State:
+        return {"kept": Kept(given, labels, weight)}
+
+    def result(self, state: State) -> Result:
+        given, labels, weight = state["kept"].together()
+        each = self.each(given, labels, weight)
+        each = with_undefined(each, self.known(labels), self.undefined)
+        return mean_of_defined(each, self.why_undefined)
+
+
+class _ByClass(_Ranking):
+    def known(self, labels: Labels) -> Tensor:
+        return known_counts(labels, by_class=True)
+
+
+class _Pooled(_Ranking):
+    """One value, of all entries in one ranking; there are none of classes to report."""
+
+    def known(self, labels: Labels) -> Tensor:
+        return known_counts(labels, by_class=True).sum(0, keepdim=True)
+
+    def result(self, state: State) -> Result:
+        return Result(super().result(state).value)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MAPClass(_ByClass):
     """Mean over classes of the average precision of each class's ranking of the rows.
 
-    Plain average precision with ties grouped as scikit-learn does; classes without a positive are
-    left out and counted. `interpolated` is the VOC devkit's variant, sigmoidF1's (13).
+    Plain average precision with ties grouped as scikit-learn does. Classes without a positive are
+    left out and counted, or count `undefined` (0 in scikit-learn). `interpolated` is the VOC
+    devkit's variant, sigmoidF1's (13).
 
     >>> MAPClass()([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9]], [[1, 0], [0, 1], [1, 1]]).__round__(4)
     0.9167
@@ -69,8 +124,8 @@ class MAPClass(Metric):
     interpolated: bool = hyper(False, "at each recall the best precision at no lower recall")
 
     name = "map@class"
-    takes = "scores"
-    examples = ({}, {"interpolated": True})
+    why_undefined = "no class has a row in which it is on"
+    examples = ({}, {"interpolated": True}, {"undefined": 0.0})
     worked = (
         {  # no row has the last class
             "given": ((0.9, 0.1, 0.5), (0.8, 0.2, 0.4), (0.1, 0.9, 0.3)),
@@ -89,19 +144,21 @@ class MAPClass(Metric):
             "settings": {"interpolated": True},
             "value": 2 / 3,
         },
+        {  # of the last two classes the first is known, and on nowhere
+            "given": ((0.9, 0.1, 0.5), (0.8, 0.2, 0.4)),
+            "labels": ((1, 0, torch.nan), (0, 0, torch.nan)),
+            "settings": {"undefined": 0.0},
+            "value": (1 + 0) / 2,
+            "left_out": 1,
+        },
     )
 
-    def state(self, given: Tensor, labels: Labels) -> State:
-        return {"kept": Kept(given, labels)}
-
-    def result(self, state: State) -> Result:
-        given, labels = state["kept"].together()
-        found = positive_ranks(given, labels, by_class=True)
-        each = average_precision(found, self.interpolated)
-        return mean_of_defined(each, "no class has a row in which it is on")
+    def each(self, given: Tensor, labels: Labels, weight: Tensor | None) -> Tensor:
+        found = positive_ranks(given, labels, by_class=True, weight=weight)
+        return average_precision(found, self.interpolated)
 
 
-class MAPMicro(Metric):
+class MAPMicro(_Pooled):
     """Average precision of one ranking of all entries, whatever their row and class.
 
     Scores of different rows and classes are compared, so that they must be on one scale.
@@ -111,7 +168,7 @@ class MAPMicro(Metric):
     """
 
     name = "map-micro"
-    takes = "scores"
+    why_undefined = "no entry is on"
     worked = (
         {
             "given": ((0.9, 0.1, 0.3), (0.5, 0.5, 0.7)),
@@ -120,27 +177,23 @@ class MAPMicro(Metric):
         },
     )
 
-    def state(self, given: Tensor, labels: Labels) -> State:
-        return {"kept": Kept(given, labels)}
-
-    def result(self, state: State) -> Result:
-        value = average_precision(pooled_ranks(*state["kept"].together()))
-        return Result(mean_of_defined(value, "no entry is on").value)
+    def each(self, given: Tensor, labels: Labels, weight: Tensor | None) -> Tensor:
+        return average_precision(pooled_ranks(given, labels, weight))
 
 
-class AUROCClass(Metric):
+class AUROCClass(_ByClass):
     """Mean over classes of the area under each class's ROC curve, the macro average.
 
     The share of pairs of rows, one in which the class is on and one in which it is off, that are in
     the right order, ties by half. Classes that are on nowhere or off nowhere are left out, and
-    counted.
+    counted, or count `undefined`.
 
     >>> AUROCClass()([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9]], [[1, 0], [0, 1], [1, 1]])
     0.75
     """
 
     name = "auroc@class"
-    takes = "scores"
+    why_undefined = "no class is on in one row and off in another"
     worked = (
         {  # the last two classes are on nowhere, and off nowhere
             "given": ((0.9, 0.1, 0.5, 0.1), (0.8, 0.1, 0.4, 0.2), (0.1, 0.9, 0.3, 0.3)),
@@ -150,17 +203,12 @@ class AUROCClass(Metric):
         },
     )
 
-    def state(self, given: Tensor, labels: Labels) -> State:
-        return {"kept": Kept(given, labels)}
-
-    def result(self, state: State) -> Result:
-        given, labels = state["kept"].together()
-        found = positive_ranks(given, labels, by_class=True)
-        each = auroc(found, known_counts(labels, by_class=True))
-        return mean_of_defined(each, "no class is on in one row and off in another")
+    def each(self, given: Tensor, labels: Labels, weight: Tensor | None) -> Tensor:
+        found = positive_ranks(given, labels, by_class=True, weight=weight)
+        return auroc(found, known_counts(labels, by_class=True, weight=weight))
 
 
-class AUROCMicro(Metric):
+class AUROCMicro(_Pooled):
     """Area under the ROC curve of one ranking of all entries, whatever their row and class.
 
     Scores of different rows and classes are compared, so that they must be on one scale.
@@ -170,7 +218,7 @@ class AUROCMicro(Metric):
     """
 
     name = "auroc-micro"
-    takes = "scores"
+    why_undefined = "no entry is on and another off"
     worked = (
         {
             "given": ((0.9, 0.1, 0.3), (0.5, 0.5, 0.7)),
@@ -179,21 +227,17 @@ class AUROCMicro(Metric):
         },
     )
 
-    def state(self, given: Tensor, labels: Labels) -> State:
-        return {"kept": Kept(given, labels)}
-
-    def result(self, state: State) -> Result:
-        given, labels = state["kept"].together()
-        value = auroc(pooled_ranks(given, labels), known_counts(labels, by_class=False).sum())
-        return Result(mean_of_defined(value, "no entry is on and another off").value)
+    def each(self, given: Tensor, labels: Labels, weight: Tensor | None) -> Tensor:
+        known = known_counts(labels, by_class=False, weight=weight).sum()
+        return auroc(pooled_ranks(given, labels, weight), known)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MAPSample(RowMean):
+class MAPSample(WithUndefined):
     """Mean over rows of the average precision of each row's ranking of the labels.
 
-    Rows without a label that is on are left out and counted. The same as label ranking average
-    precision where every row has one.
+    Rows without a label that is on are left out and counted, or count `undefined` (1 in
+    scikit-learn's label ranking average precision, which this then is).
 
     >>> MAPSample()([[0.9, 0.1, 0.5]], [[1, 1, 0]]).__round__(4)
     0.8333
@@ -203,7 +247,7 @@ class MAPSample(RowMean):
 
     name = "map@sample"
     takes = "scores"
-    examples = ({}, {"interpolated": True})
+    examples = ({}, {"interpolated": True}, {"undefined": 1.0})
     worked = (
         {
             "given": ((0.9, 0.1, 0.5), (0.5, 0.5, 0.1), (0.3, 0.2, 0.1)),
@@ -217,9 +261,16 @@ class MAPSample(RowMean):
             "settings": {"interpolated": True},
             "value": 2 / 3,
         },
+        {
+            "given": ((0.9, 0.1, 0.5), (0.3, 0.2, 0.1), (0.3, 0.2, 0.1)),
+            "labels": ((1, 0, 0), (0, 0, 0), UNKNOWN),
+            "settings": {"undefined": 0.0},
+            "value": (1 + 0) / 2,
+            "left_out": 1,
+        },
     )
 
-    def rows(self, given: Tensor, labels: Labels) -> Tensor:
+    def defined(self, given: Tensor, labels: Labels) -> Tensor:
         return average_precision(positive_ranks(given, labels), self.interpolated)
 
 

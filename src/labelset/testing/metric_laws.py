@@ -139,6 +139,21 @@ def improves(metric: Metric) -> None:
             hold(gain >= -1e-12, f"entry ({row}, {label}) set right changes it by {gain}")
 
 
+def weights(metric: Metric) -> None:
+    """Whole weights of rows repeat them, 0 leaves them out; only their ratios matter."""
+    if not metric.weighs:
+        return
+    times = torch.tensor([2, 0, 1, 3, 1, 1, 2, 1, 5, 1, 0, 2])
+    for given, y in _batches(metric):
+        want = metric(given.repeat_interleave(times, 0), y.repeat_interleave(times, 0))
+        _same(metric(given, y, sample_weight=times), want, "whole weights")
+        _same(metric(given, y, sample_weight=times / 4), want, "the same weights in quarters")
+        stream = metric.stream()
+        for part in (slice(0, 5), slice(5, 12)):
+            stream.update(given[part], y[part], sample_weight=times[part])
+        _same(stream.compute(), want, "whole weights over batches")
+
+
 def order_only(metric: Metric) -> None:
     """A metric of scores sees only their order."""
     if metric.takes != "scores":
@@ -170,13 +185,19 @@ def refuses(metric: Metric) -> None:
         except (ValueError, TypeError):
             continue
         raise LawBroken(f"{what} gives {got}, not an error")
+    for weight in (torch.zeros(5), -torch.ones(5), torch.ones(4), torch.full((5,), torch.nan)):
+        try:
+            got = metric(given, y, sample_weight=weight)
+        except (ValueError, TypeError):
+            continue
+        raise LawBroken(f"sample_weight={weight.tolist()} gives {got}, not an error")
 
 
 METRIC_LAWS: dict[str, Callable[[Metric], None]] = {
     law.__name__: law
     for law in (
-        *(streams, worked, orders, unknown, containers, perfect, improves, order_only),
-        refuses,
+        *(streams, worked, orders, unknown, containers, perfect, improves, weights),
+        *(order_only, refuses),
     )
 }
 
