@@ -20,7 +20,12 @@ if parse_version(sklearn.__version__) < parse_version("1.7"):
         EXPECTED["DecidedLabels"][f"check_sample_weight_equivalence_on_{kind}_data"] = first
 
 
+TUNED = {"check_classifiers_train": THRESHOLD, "check_classifier_multioutput": THRESHOLD}
+
+
 def expected(estimator):
+    if getattr(estimator, "decide", None) is not None:
+        return TUNED
     return EXPECTED.get(type(estimator).__name__, {})
 
 
@@ -32,12 +37,13 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.slow
 @parametrize_with_checks(
     [
+        MultiLabelClassifier(decide="per-class"),
         CalibratedLabels(LogisticRegression(), cv=2),
         DecidedLabels(LogisticRegression(), cv=2),
     ],
     expected_failed_checks=expected,
 )
-def test_scikit_learn_checks_of_wrappers(estimator, check):
+def test_scikit_learn_checks_of_wrappers_and_of_a_tuned_rule(estimator, check):
     check(estimator)
 
 

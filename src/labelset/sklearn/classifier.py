@@ -9,10 +9,11 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
+import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
+from torch import Tensor, nn
 
 from labelset import check
 from labelset.calibrate import ProbMap, linked, telling_log_odds
@@ -23,6 +24,7 @@ from labelset.heads import Head
 from labelset.labels import Labels
 from labelset.losses import Loss
 from labelset.model import Scorer
+from labelset.sklearn.state import PlainState
 from labelset.sklearn.targets import (
     Array,
     LabelColumns,
@@ -47,21 +49,17 @@ STEPS, BATCH, LEAST, MOST = 150, 32, 20, 60
 
 def map_and_rule(model: Any, target: Targets) -> tuple[ProbMap, Rule]:
     """From scores to probabilities and on to label sets, neither of them fitted yet."""
-    if target.kind == "multiclass" and model.decide is not None:
-        raise ValueError(
-            f"decide={model.decide!r} chooses label sets, but y has one of {len(target.classes)} "
-            "classes per row, the most likely one; set decide=None"
-        )
     loss, name = _loss(model), model.calibrate
     if name is None or (isinstance(name, str) and name == "auto"):
         name = "link" if name is None or linked(loss) else "platt"
-    rule = "fixed" if model.decide is None else model.decide
     settings = model.calibrate_params or {}
     named = isinstance(name, str)
     probabilities = built_map(name, {"loss": loss} | settings if named else settings)
     if probabilities.loss is None:  # a map that was given, and cannot know
         probabilities.loss = loss
-    return probabilities, built_rule(rule, model.decide_params)
+    if model.decide is None or target.kind == "multiclass":  # the most likely class is taken
+        return probabilities, built_rule("fixed")
+    return probabilities, built_rule(model.decide, model.decide_params)
 
 
 def settings_of(model: Any, data: Dataset, seed: int, **changes: Any) -> Settings:
@@ -127,7 +125,6 @@ class Learnt:
 
     head: Head
     encoder: Encoder
-    settings: Settings
     history: list[dict[str, Any]]
     valid: Tensor
     """Scores of held-out rows."""
@@ -158,7 +155,7 @@ def carry_on(
     run.model.load_state_dict(run.best or run.weights())
     valid = run.scores("valid", run.model.state_dict())
     run.model.eval().to("cpu")
-    left = (run.model.head, task.encoder, run.settings, run.history, valid)
+    left = (run.model.head, task.encoder, run.history, valid)
     return Learnt(*left, optimiser=run.optimiser.state())
 
 
@@ -172,6 +169,7 @@ def _refuse_other_head(asked: str, there: str) -> None:
 
 class MultiLabelClassifier(
     NamedParts,
+    PlainState,
     ClassifierMixin,  # type: ignore[misc]
     LabelColumns,
     BaseEstimator,  # type: ignore[misc]
@@ -190,7 +188,8 @@ class MultiLabelClassifier(
     calibrate, calibrate_params : scores to probabilities. "auto": the loss's own link, and "platt"
         where it has none. Else a map of `labelset.calibrate.names()`.
     decide, decide_params : probabilities to label sets. None: 0.5 and above is on. Else a rule of
-        `labelset.decide.names()`. With more than two classes in a 1-D y there is nothing to decide.
+        `labelset.decide.names()`; of two classes in a 1-D y it decides for the second. Of more
+        than two the most likely is taken, whatever the rule.
     max_iter : epochs; None: 20, and more where rows are few.
     batch_size, learning_rate, weight_decay : None: chosen by the data.
     patience, monitor : stop after this many epochs without a better metric on held-out rows.
@@ -207,6 +206,7 @@ class MultiLabelClassifier(
     offset_ : what is subtracted from dense features first, (features,), where some lie so far from
         0 that float32 could not tell them apart; else None.
     calibrator_, rule_ : the map and the rule in use.
+    coef_, intercept_ : (labels, features) and (labels,) of the scores as a function of X.
 
     >>> from sklearn.datasets import make_multilabel_classification
     >>> X, y = make_multilabel_classification(random_state=0)
@@ -346,7 +346,7 @@ class MultiLabelClassifier(
     def _keep(self, target: Targets, learnt: Learnt) -> None:
         self._targets = target
         self.classes_ = target.classes
-        self.encoder_, self.settings_ = learnt.encoder, learnt.settings
+        self.encoder_ = learnt.encoder
         self._scorer = Scorer(learnt.head, learnt.encoder)
         self.head_ = self._scorer.model
         self.history_ = learnt.history
@@ -355,8 +355,38 @@ class MultiLabelClassifier(
 
     def _before(self) -> Learnt:
         none = Tensor()
-        kept = (self.head_, self.encoder_, self.settings_, self.history_, none, self._optimiser)
+        kept = (self.head_, self.encoder_, self.history_, none, self._optimiser)
         return Learnt(*kept)
+
+    @property
+    def coef_(self) -> Array:
+        """(labels, features): scores are X coef_.T + intercept_, up to rounding.
+
+        X in its own units, so that a feature of large numbers has small coefficients: scale X
+        before you compare features. Of `bce` scores are log-odds. Rows that are cut off (beyond a
+        thousand deviations) or miss a value are the exception: that one counts as the mean.
+        """
+        return self._affine()[0]
+
+    @property
+    def intercept_(self) -> Array:
+        """(labels,): the scores where X is 0."""
+        return self._affine()[1]
+
+    def _affine(self) -> tuple[Array, Array]:
+        check_is_fitted(self, "head_")
+        learnt = {name: t.double() for name, t in self.encoder_.learnt.items()}
+        weight, bias = self.head_.matrix()
+        shift = weight.new_zeros(len(weight)) if bias is None else bias
+        projection = self.head_.projection
+        if isinstance(projection, nn.Linear):
+            weight, shift = weight @ projection.weight, shift + weight @ projection.bias
+        weight = weight / learnt["deviation" if "mean" in learnt else "largest"]
+        if "mean" in learnt:
+            shift = shift - weight @ learnt["mean"]
+        if self.offset_ is not None:
+            shift = shift - weight @ torch.from_numpy(self.offset_)
+        return weight.numpy(), shift.numpy()
 
     # ---- predicting -----------------------------------------------------------------------------
 
@@ -377,7 +407,7 @@ class MultiLabelClassifier(
         """Label sets in the form of y: (rows, labels) of 0 and 1, sparse if y was; or classes."""
         v = self._scores(X)
         target = self._targets
-        if target.one_class and self.decide is None:
+        if target.kind == "multiclass" or (target.one_class and self.decide is None):
             if self.calibrator_.needs_fit:
                 p = self.calibrator_(v).numpy()
                 return target.most_likely(p - 0.5)
@@ -399,6 +429,14 @@ class MultiLabelClassifier(
 
     # ---- scikit-learn's conventions -------------------------------------------------------------
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_scorer"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "head_"):
+            self._scorer = Scorer(self.head_, self.encoder_)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
@@ -415,4 +453,4 @@ def _first(y: Any, classes: Any) -> Targets:
 
 def _trained(data: Dataset, settings: Settings) -> Learnt:
     done = train(data, settings, parts=["valid"])
-    return Learnt(done.head, done.encoder, done.settings, done.history, done.scores["valid"])
+    return Learnt(done.head, done.encoder, done.history, done.scores["valid"])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.utils.metadata_routing import UNUSED, _MetadataRequester
 
 from labelset import metrics
 from labelset.sklearn.targets import Array, Targets
@@ -87,7 +87,8 @@ def _as_wide(given: Array, target: Targets, method: str) -> Array:
 def scorer(name: str, **settings: Any) -> Scorer:
     """For `scoring=`: a metric of `labelset.metrics.names()`, of any classifier of label sets.
 
-    What is better the smaller it is counts negative. Unknown labels (NaN in y) are left out.
+    What is better the smaller it is counts negative. Unknown labels (NaN in y) are left out. With
+    scikit-learn's metadata routing `.set_score_request(sample_weight=True)` weighs the rows.
 
     >>> from sklearn.datasets import make_multilabel_classification
     >>> from sklearn.model_selection import cross_val_score
@@ -100,17 +101,31 @@ def scorer(name: str, **settings: Any) -> Scorer:
     return Scorer(name, settings)
 
 
-@dataclass(frozen=True)
-class Scorer:
-    """What `scorer` makes: called with a fitted estimator, X and y."""
+class Scorer(_MetadataRequester):  # type: ignore[misc]
+    """What `scorer` makes: called with a fitted estimator, X and y, and perhaps weights of rows.
 
-    name: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    >>> scorer("f1-macro", beta=2.0)
+    scorer('f1-macro', beta=2.0)
+    """
 
-    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+    __metadata_request__score = {"estimator": UNUSED}
+
+    def __init__(self, name: str, settings: dict[str, Any]) -> None:
+        self.name, self.settings = name, settings
+
+    def __repr__(self) -> str:
+        given = "".join(f", {key}={value!r}" for key, value in self.settings.items())
+        return f"scorer({self.name!r}{given})"
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        return self.score(estimator, X, y, sample_weight)
+
+    def score(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The value. scikit-learn finds out here that `sample_weight` can be routed to it."""
         metric = metrics.build(self.name, **self.settings)
         target = self._target(estimator, y)
-        value = metric(self._predictions(metric.takes, estimator, X, target), target.labels(y))
+        given = self._predictions(metric.takes, estimator, X, target)
+        value = metric(given, target.labels(y), sample_weight)
         return float(value if metric.higher_is_better else -value)
 
     def _target(self, estimator: Any, y: Any) -> Targets:

@@ -44,7 +44,7 @@ class Targets:
     """multilabel, binary or multiclass."""
     classes: Array
     """The names of the labels (their numbers where y has none), or the classes, sorted."""
-    dtype: Any
+    dtype: str
     """Of y, and so of predictions."""
     sparse: str | None = None
     """matrix or array, where y was a scipy one."""
@@ -59,10 +59,10 @@ class Targets:
             )
         if scipy.sparse.issparse(y):
             held = "matrix" if scipy.sparse.isspmatrix(y) else "array"
-            return cls("multilabel", _names(y, classes), y.dtype, held)
+            return cls("multilabel", _names(y, classes), y.dtype.str, held)
         array = _array(y)
         if array.ndim == 2:
-            return cls("multilabel", _names(y, classes), array.dtype)
+            return cls("multilabel", _names(y, classes), array.dtype.str)
         assert_all_finite(array, input_name="y")
         check_classification_targets(array)
         found = np.unique(array if classes is None else np.asarray(classes))
@@ -70,7 +70,7 @@ class Targets:
             raise ValueError(
                 f"y must hold at least 2 classes, got 1 class: {found.tolist()}; give rows of both"
             )
-        return cls("binary" if len(found) == 2 else "multiclass", found, array.dtype)
+        return cls("binary" if len(found) == 2 else "multiclass", found, array.dtype.str)
 
     @property
     def one_class(self) -> bool:
@@ -146,6 +146,8 @@ class Targets:
 def _array(y: Any) -> Array:
     """1-D, or 2-D with more than one column, as scikit-learn reads them."""
     array = _of_numbers_or_names(y)
+    if array.ndim == 2 and array.dtype.kind == "O" and hasattr(y, "convert_dtypes"):
+        array = y.to_numpy(dtype=float, na_value=np.nan)  # of pandas: NA is unknown
     if array.ndim == 2 and array.shape[1] == 1:
         array = column_or_1d(array, warn=True)
     if array.ndim == 2 and array.dtype.kind == "O":

@@ -26,6 +26,7 @@ from labelset import check, decide
 from labelset.data import deal_folds
 from labelset.labels import Labels
 from labelset.sklearn.scoring import log_odds, probabilities, smallest_step, values
+from labelset.sklearn.state import PlainState
 from labelset.sklearn.targets import (
     Array,
     LabelColumns,
@@ -86,6 +87,7 @@ def _folds(
 
 class Wrapper(
     NamedParts,
+    PlainState,
     MetaEstimatorMixin,  # type: ignore[misc]
     ClassifierMixin,  # type: ignore[misc]
     LabelColumns,
