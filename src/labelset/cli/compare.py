@@ -45,13 +45,27 @@ def add(verbs: Any) -> None:
         help="names, name:key=value,..., pseudo/name (%(default)s)",
     )
     verb.add_argument("--heads", nargs="+", default=["linear"], help="linear, linear:rank=8, dft")
-    verb.add_argument("--seeds", type=int, default=3, help="how often each is trained (3)")
+    verb.add_argument(
+        "--seeds",
+        type=int,
+        help="train every candidate by epochs, this often, rather than search (3 with --epochs)",
+    )
     verb.add_argument("--baseline", default="bce", help="what others are compared with (bce)")
     verb.add_argument("--optimise", default="f1-micro", metavar="METRIC", help="f1-micro")
     verb.add_argument("--encoder", metavar="NAME", help=ENCODER)
     verb.add_argument("--missing", type=float, help="drop this share of training positives")
-    verb.add_argument("--time-budget", metavar="TIME", help="for all training: 90s, 10m, 2h")
-    add_training(verb)
+    verb.add_argument("--time-budget", metavar="TIME", help="for all fitting: 90s, 10m, 2h")
+    verb.add_argument(
+        "--also",
+        nargs="+",
+        default=[],
+        metavar="CLASS",
+        help="estimators to compare with: sklearn.neighbors.KNeighborsClassifier:n_neighbors=10",
+    )
+    verb.add_argument(
+        "--single", action="store_true", help="recommend one model even where a blend is better"
+    )
+    add_training(verb, epochs=None)
     verb.add_argument("--jobs", type=int, help="models trained at a time (one per core)")
     verb.add_argument(
         "--parallel",
@@ -83,13 +97,15 @@ def _run(args: argparse.Namespace) -> None:
         missing=args.missing,
         encoder=args.encoder,
         training=training(args),
+        also=tuple(args.also),
+        single=args.single,
+        seconds=seconds(args.time_budget) if args.time_budget else None,
     )
-    if args.time_budget:
-        each = seconds(args.time_budget) * min(jobs, len(plan.tasks())) / len(plan.tasks())
-        plan.training["seconds"] = round(each, 3)
     dataset = loaded(args)
     out = Path(args.out)
-    show = None if args.quiet or not ranks.first else _Show(plan, out)
+    show: Any = None
+    if not args.quiet and ranks.first:
+        show = _Found(plan) if runs.suits(dataset, plan) else _Show(plan, out)
     try:
         with replacing(out, args.force and ranks.first):
             result = runs.compare(
@@ -103,9 +119,8 @@ def _run(args: argparse.Namespace) -> None:
                 save_seconds=checkpoint_seconds(args),
             )
     except KeyboardInterrupt:
-        done = sum(runs.is_done(out, task) for task in plan.tasks())
-        news = f"\nstopped with {done} of {len(plan.tasks())} models done: go on with --resume"
-        print(news, file=sys.stderr)
+        done = len(list(out.glob("work/*/*/done.json")))
+        print(f"\nstopped with {done} models done: go on with --resume", file=sys.stderr)
         raise
     leave_group()
     if not ranks.first:
@@ -137,6 +152,17 @@ def _print(result: runs.Comparison) -> None:
         print(f"{key} failed, {why}")
     print(f"\n{result.recommendation}\n")
     print(f"report: {result.out / 'report.html'}\nmodel: {result.out / 'best'}")
+
+
+class _Found:
+    """A line on standard error for each candidate of a search, as soon as it is judged."""
+
+    def __init__(self, plan: runs.Plan) -> None:
+        self.optimise = plan.optimise
+
+    def __call__(self, task: runs.Task, news: dict[str, Any]) -> None:
+        reached = news.get("failed") or f"{self.optimise} {news['value']:.4f} on unseen rows"
+        print(f"[{news['seconds']:5.1f} s] {task.key}: {reached}", file=sys.stderr)
 
 
 class _Show:

@@ -96,9 +96,12 @@ def settings(pairs: list[str]) -> dict[str, Any]:
     return read
 
 
-def add_training(verb: Any, epochs: int = 20) -> None:
+def add_training(verb: Any, epochs: int | None = 20) -> None:
     """Epochs and the rest by `--train KEY=VALUE`."""
-    verb.add_argument("--epochs", type=int, default=epochs, help=f"passes over the data ({epochs})")
+    usual = "train by epochs rather than search: how many" if epochs is None else f"({epochs})"
+    verb.add_argument(
+        "--epochs", type=int, default=epochs, help=f"passes over the data {usual}".strip()
+    )
     verb.add_argument("--batch", type=int, help="rows per step (chosen by the data)")
     verb.add_argument("--lr", type=float, help="highest learning rate (chosen by the data)")
     verb.add_argument(

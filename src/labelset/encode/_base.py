@@ -34,6 +34,8 @@ class Encoder(ABC):
     """What `build` calls it."""
     reads: ClassVar[tuple[str, ...]] = ("features",)
     """Which inputs of a data set it takes."""
+    learns: ClassVar[bool] = False
+    """Whether it is a network that is trained with the head."""
     costly: ClassVar[bool] = False
     """Whether what `prepare` gives is worth a place on disk."""
 

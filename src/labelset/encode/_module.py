@@ -27,6 +27,7 @@ class Module(Encoder):
     """
 
     name = "module"
+    learns = True
 
     given: nn.Module = hyper(doc="from (batch, ...) to (batch, features)")
 

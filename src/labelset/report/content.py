@@ -13,7 +13,7 @@ from torch import Tensor
 
 from labelset import check, inputs
 from labelset.model import SavedModel, Split
-from labelset.runs import Comparison, Plan
+from labelset.runs import SEEDS, Comparison, Plan
 from labelset.train import Settings
 
 STAGES = ("raw", "tuned", "calibrated")
@@ -159,10 +159,14 @@ def command_of(plan: Plan, source: str) -> str:
     labelset compare digits --losses bce asl:margin=0 --heads linear --seeds 2 --baseline bce \
 --optimise f1-micro --epochs 3 --out RUN
     """
-    training = {"epochs": Settings().epochs, **plan.training}
+    training = {} if plan.searched else {"epochs": Settings().epochs, **plan.training}
     words = ["labelset", "compare", short_name(source)]
     words += ["--losses", *plan.losses, "--heads", *plan.heads]
-    words += ["--seeds", str(plan.seeds), "--baseline", plan.baseline, "--optimise", plan.optimise]
+    words += [] if plan.searched else ["--seeds", str(plan.seeds or SEEDS)]
+    words += ["--baseline", plan.baseline, "--optimise", plan.optimise]
+    words += ["--also", *plan.also] if plan.also else []
+    words += ["--single"] if plan.single else []
+    words += [] if plan.seconds is None else ["--time-budget", f"{plan.seconds:g}"]
     for name in ("encoder", "missing"):
         given = getattr(plan, name)
         words += [] if given is None else [f"--{name}", str(given)]
@@ -215,7 +219,7 @@ def as_input(found: Comparison) -> ReportInput:
 def _candidate(found: Comparison, key: str) -> CandidateInput:
     loss, _, head = key.rpartition("+")
     summary = [SummaryRow(**standing.as_json()) for standing in found.standings[key]]
-    task = next(task for task in found.plan.tasks() if task.key == key)
+    task = next(task for task in found.tasks if task.key == key)
     best = found.out / "best" / "model.json"
     if key == found.best and best.is_file():  # as it is now: its rule may have been changed
         return CandidateInput(key, loss, head, SavedModel.open(best.parent), summary, "best")
@@ -233,7 +237,10 @@ def _settings(found: Comparison, about: dict[str, Any]) -> dict[str, Any]:
 
 
 def _notes(found: Comparison) -> list[str]:
-    seeds = found.plan.seeds
+    if found.search is not None:
+        others = (f"{key} is not shown: {why}." for key, why in found.failed.items())
+        return [_searched(found), *others]
+    seeds = found.plan.seeds or SEEDS
     over = f"means over {seeds} seeds" if seeds > 1 else "of one seed"
     first = "the model of the first seed" if seeds > 1 else "that model"
     return [
@@ -242,3 +249,21 @@ def _notes(found: Comparison) -> list[str]:
         f"fitted for {found.plan.optimise}, so that other metrics may differ from the table's.",
         *(f"{key} failed and is not shown: {why}." for key, why in found.failed.items()),
     ]
+
+
+def _searched(found: Comparison) -> str:
+    """How a search chose, for who has heard of neither folds nor blends."""
+    assert found.search is not None
+    note = (
+        f"Every candidate was {found.search['sentence']}; test rows had no say. Each tuned figure "
+        "is by thresholds tuned for that very metric."
+    )
+    test = found.search["blend"]
+    if not test:
+        return note
+    outcome = "better" if test["passes"] else "not better beyond chance"
+    return (
+        f"{note} The blend, a weighted mean of the candidates' probabilities, was {outcome} than "
+        "the best single model when both were chosen on four fifths of these rows and judged on "
+        f"the fifth: difference {test['difference']:+.4f} [{test['low']:+.4f}, {test['high']:+.4f}]."
+    )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from labelset.runs.plan import Plan, Task, parse
     from labelset.runs.pool import KILLED, default_jobs, is_done
     from labelset.runs.resample import draws, resampled
+    from labelset.runs.search import suits
     from labelset.runs.tuning import Tuned, space, tune
 else:
     __getattr__, __dir__ = door(__name__)
@@ -37,6 +38,7 @@ __all__ = [
     "DEFAULT_LOSSES",
     "KILLED",
     "PARALLEL",
+    "SEEDS",
     "Comparison",
     "Judge",
     "Judgement",
@@ -60,11 +62,14 @@ __all__ = [
     "space",
     "stage_of",
     "stored_probabilities",
+    "suits",
     "table_rows",
     "threshold_intervals",
     "tune",
 ]
 
 DEFAULT_LOSSES = (*("bce", "focal", "asl", "spa", "two-way", "sigmoid-f1", "hill", "splc"),)
+SEEDS = 3
+"""How often the loop trains each candidate."""
 PARALLEL = ("models", "ddp", "fsdp")
 """What ranks do: train models of their own, or all of them each model, in either of two ways."""

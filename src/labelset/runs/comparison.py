@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,10 @@ from labelset.ranks import Ranks
 from labelset.runs import PARALLEL
 from labelset.runs.folder import PLAN, SHOWN, begin, failure
 from labelset.runs.judging import FIGURES, JUDGEMENT, PLAIN, TUNED, Judged, Judgement, Key
-from labelset.runs.plan import Plan
+from labelset.runs.plan import Plan, Task
 from labelset.runs.pool import Progress, default_jobs, do_all
 from labelset.runs.resample import draws
+from labelset.runs.search import Found, search, suits
 from labelset.train import Diverged
 
 FORMAT = 1
@@ -83,7 +84,13 @@ class Comparison:
     recommendation: str
     out: Path
     failed: dict[str, str] = field(default_factory=dict)
-    """Candidates of which a seed could not be trained, and why; they have no standings."""
+    """Candidates that could not be fitted, or were left out, and why; they have no standings."""
+    tasks: Sequence[Task] = ()
+    """The models that there are."""
+    valid: Mapping[str, Sequence[Standing]] = field(default_factory=dict)
+    """As `standings`, on the rows that chose: validation rows, or all by out-of-fold scores."""
+    search: dict[str, Any] | None = None
+    """Of a search: how choices were made (`sentence`) and the nested test of the `blend`."""
 
     @property
     def source(self) -> str:
@@ -104,7 +111,7 @@ class Comparison:
 
     def run(self, key: str, seed: int = 0) -> SavedModel:
         """A trained model of a candidate; that of the first seed has calibrator and rule."""
-        task = next(t for t in self.plan.tasks() if (t.key, t.seed) == (key, seed))
+        task = next(t for t in self.tasks if (t.key, t.seed) == (key, seed))
         return SavedModel.open(self.out / task.folder)
 
 
@@ -132,13 +139,20 @@ def compare(
     """
     check.one_of("parallel", parallel, PARALLEL)
     folder, ranks = Path(out), Ranks.running()
-    dataset = prepared(dataset, plan)
+    searched = parallel == "models" and suits(dataset, plan)
+    jobs = jobs or default_jobs()
+    if not searched and plan.seconds is not None:
+        each = plan.seconds * min(jobs, len(plan.tasks())) / len(plan.tasks())
+        plan = replace(plan, training={**plan.training, "seconds": round(each, 3)})
+    dataset = prepared(dataset, plan, searched)
     with folder_lock(folder) if ranks.first else nullcontext():
         ranks.once(lambda: begin(folder, plan, dataset, resume))
         try:
-            jobs = jobs or default_jobs()
-            do_all(dataset, plan, folder, jobs, progress, save_seconds, parallel)
-            found = judged(plan, folder)
+            if searched:
+                found = found_by_search(plan, folder, search(dataset, plan, folder, progress))
+            else:
+                do_all(dataset, plan, folder, jobs, progress, save_seconds, parallel)
+                found = judged(plan, folder)
             ranks.once(lambda: _write(found, dataset))
         finally:
             if ranks.first:
@@ -147,13 +161,15 @@ def compare(
     return found
 
 
-def prepared(dataset: Dataset, plan: Plan) -> Dataset:
-    """With train, valid and test parts, and with the labels dropped that the plan drops."""
+def prepared(dataset: Dataset, plan: Plan, searched: bool = False) -> Dataset:
+    """With train and test parts and, unless folds take their place, valid ones; with the labels
+    dropped that the plan drops."""
     source = dataset.card.get("source", "the data set")
     if not dataset.n:
         raise ValueError(f"{source}: has no labels; say where they are, such as label_column=...")
-    dataset = ensure_split(dataset, seed=0)
-    for part in ("train", "valid", "test"):
+    folds = searched and plan.missing is None
+    dataset = ensure_split(dataset, *([(0.8, 0.0, 0.2)] if folds else []), seed=0)
+    for part in ("train", "test") if folds else ("train", "valid", "test"):
         if not len(dataset.part(part)):
             few = "; there are too few rows to split" if len(dataset) < 10 else ""
             raise ValueError(f"{source}: has no {part} rows{few}")
@@ -165,27 +181,50 @@ def prepared(dataset: Dataset, plan: Plan) -> Dataset:
 
 
 def judged(plan: Plan, folder: Path) -> Comparison:
-    """From the trained models to the answer."""
+    """From the models that the loop has trained to the answer."""
+    tasks = plan.tasks()
+    reasons = {task: failure(folder / task.folder) for task in tasks}
     rows: list[Row] = []
-    values, able, failed = {}, {}, dict[str, str]()
-    for loss in plan.losses:
-        for head in plan.heads:
-            tasks = [t for t in plan.tasks() if (t.loss, t.head) == (loss, head)]
-            reasons = {task: failure(folder / task.folder) for task in tasks}
-            each = {t: Judged.load(folder / t.folder / FIGURES) for t in tasks if not reasons[t]}
-            for task in tasks:
-                reason = reasons[task]
-                if reason is None:
-                    rows += rows_of(loss, head, task.seed, each[task])
-                else:
-                    rows.append(Row(loss, head, task.seed, "train", "failed", reason, math.nan))
-                    failed.setdefault(task.key, f"seed {task.seed}: {reason}")
-            if len(each) < len(tasks):
-                continue
-            values[tasks[0].key] = over_seeds([*each.values()])
-            able[tasks[0].key] = Judgement.load(folder / tasks[0].folder / JUDGEMENT).expressible
+    failed: dict[str, str] = {}
+    for task, reason in reasons.items():
+        if reason is not None:
+            rows.append(Row(task.loss, task.head, task.seed, "train", "failed", reason, math.nan))
+            failed.setdefault(task.key, f"seed {task.seed}: {reason}")
     if plan.base in failed:
         raise Diverged(_no_baseline(plan, failed))
+    answer = _answer(plan, folder, tasks, failed, rows)
+    best = choose(answer.valid, plan.base, plan.optimise)
+    sentence = recommend(best, plan.base, answer.standings, plan.optimise)
+    return replace(answer, best=best, recommendation=sentence)
+
+
+def found_by_search(plan: Plan, folder: Path, found: Found) -> Comparison:
+    """From the candidates of a search to the answer."""
+    if plan.base in found.failed:
+        raise Diverged(_no_baseline(plan, found.failed))
+    answer = _answer(plan, folder, found.tasks, found.failed, [])
+    best = choose_found(answer.valid, plan, found.blend)
+    sentence = recommend_found(best, answer.standings, plan, found)
+    return replace(answer, best=best, recommendation=sentence, search=asdict(found) | {"tasks": []})
+
+
+def _answer(
+    plan: Plan, folder: Path, tasks: list[Task], failed: dict[str, str], rows: list[Row]
+) -> Comparison:
+    """Every figure and how candidates stand, before one is chosen."""
+    values, able = {}, {}
+    for key in dict.fromkeys(task.key for task in tasks):
+        own = [task for task in tasks if task.key == key]
+        each = {
+            t: Judged.load(folder / t.folder / FIGURES)
+            for t in own
+            if failure(folder / t.folder) is None
+        }
+        for task, figures in each.items():
+            rows += rows_of(task.loss, task.head, task.seed, figures)
+        if len(each) == len(own):
+            values[key] = over_seeds([*each.values()])
+            able[key] = Judgement.load(folder / own[0].folder / JUDGEMENT).expressible
     valid, test = (
         {
             key: standings(own, values[plan.base], key == plan.base, split)
@@ -193,9 +232,7 @@ def judged(plan: Plan, folder: Path) -> Comparison:
         }
         for split in ("valid", "test")
     )
-    best = choose(valid, plan.base, plan.optimise)
-    sentence = recommend(best, plan.base, test, plan.optimise)
-    return Comparison(plan, rows, test, able, best, sentence, folder, failed)
+    return Comparison(plan, rows, test, able, "", "", folder, failed, tuple(tasks), valid)
 
 
 def _no_baseline(plan: Plan, failed: dict[str, str]) -> str:
@@ -227,6 +264,7 @@ def _write(found: Comparison, dataset: Dataset) -> None:
         "failed": found.failed,
         "baseline": found.plan.base,
         "recommendation": found.recommendation,
+        "search": found.search,
         "expressible": found.expressible,
         "standings": {key: [s.as_json() for s in held] for key, held in found.standings.items()},
     }
@@ -317,6 +355,43 @@ def choose(valid: Mapping[str, Sequence[Standing]], baseline: str, optimise: str
         raise ValueError(f"{optimise} is not defined on the validation rows")
     surely = [key for key, held in own.items() if held.verdict == "better"]
     return max(surely, key=lambda key: sign * own[key].mean, default=baseline)
+
+
+def choose_found(
+    valid: Mapping[str, Sequence[Standing]], plan: Plan, blend: Mapping[str, Any]
+) -> str:
+    """The best by scores of unseen rows; the blend only where a nested test allows it."""
+    sign = 1 if build(plan.optimise).higher_is_better else -1
+    own = {key: sign * standing(each, plan.optimise).mean for key, each in valid.items()}
+    own = {key: value for key, value in own.items() if not math.isnan(value)}
+    if not own:
+        raise ValueError(f"{plan.optimise} is not defined on the rows that choose")
+    if "blend" in own and blend["passes"] and not plan.single:
+        return "blend"
+    return max((key for key in own if key != "blend"), key=lambda key: own[key])
+
+
+def recommend_found(
+    best: str, test: Mapping[str, Sequence[Standing]], plan: Plan, found: Found
+) -> str:
+    """The sentence for the answer of a search, with its figures on test rows."""
+    own = standing(test[best], plan.optimise)
+    how = " after threshold tuning" if own.stage == "tuned" else ""
+    figure = f"{plan.optimise} {own.mean:.3f} on the test rows{how}"
+    if best != plan.base:
+        figure += f", {own.delta:+.3f} [{own.low:+.3f}, {own.high:+.3f}] against {plan.base}"
+    sentence = f"Use {_described(best, found)}: {figure}; {found.sentence}."
+    if best != "blend" and "blend" in test:
+        sentence += " A blend was not better than that beyond chance."
+    return sentence
+
+
+def _described(key: str, found: Found) -> str:
+    if key == "blend":
+        weights = sorted(found.blend["weights"].items(), key=lambda item: -item[1])
+        return "the blend of " + ", ".join(f"{name} ({weight:.0%})" for name, weight in weights)
+    loss, plus, head = key.rpartition("+")
+    return f"{loss} with {'an' if head == 'mlp' else 'a'} {head} head" if plus else key
 
 
 def recommend(

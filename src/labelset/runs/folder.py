@@ -17,6 +17,9 @@ from labelset.data import Dataset, StoredRows
 from labelset.data.formats.npz import Parts, write_npz
 from labelset.data.store import blocks
 from labelset.files import file_sum, versions, write_bytes, write_with
+from labelset.labels import Labels
+from labelset.model import SavedModel, Split
+from labelset.runs.judging import FIGURES, JUDGEMENT, Judge
 from labelset.runs.plan import Plan
 
 FILE = "done.json"
@@ -27,6 +30,22 @@ def mark(folder: Path, failed: str | None = None) -> None:
     """Say that a model is done, with what it left, or why it failed."""
     sums = {} if failed else {path.name: file_sum(path) for path in _files(folder)}
     write_bytes(folder / FILE, with_sum({"failed": failed, "files": sums}))
+
+
+def judge_and_save(run: SavedModel, train: Labels | None, folder: Path, optimise: str) -> None:
+    """Write a model with what it is worth, and say that it is done.
+
+    With the labels of its training rows, which the doctor looks at, it is readied for use, too.
+    """
+    judge = Judge(run)
+    judge.figures().save(folder / FIGURES)
+    if train is not None:
+        judge.finish(optimise)
+        run.splits["train"] = Split(train)
+        judge.judgement().save(folder / JUDGEMENT)
+        del run.splits["train"]
+    run.save(folder)
+    mark(folder)
 
 
 def is_marked(folder: Path) -> bool:

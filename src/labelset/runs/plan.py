@@ -9,7 +9,7 @@ from typing import Any
 
 from labelset import check, encode, heads, losses
 from labelset.encode import Encoder
-from labelset.runs import DEFAULT_LOSSES
+from labelset.runs import DEFAULT_LOSSES, SEEDS
 from labelset.runs.judging import PLAIN, TRUTH, TUNED
 from labelset.train import Settings
 
@@ -21,8 +21,10 @@ class Task:
     """One model to train: a candidate with one seed."""
 
     loss: str
-    """As given: a name, or `name:key=value,key=value`; `pseudo/name` trains in two stages."""
+    """As given: a name, or `name:key=value,key=value`; `pseudo/name` trains in two stages. Empty
+    where there is none, as for a forest."""
     head: str
+    """A head, or what stands in its place: `mlp`, `extra-trees`, `blend` and the like."""
     seed: int
 
     @property
@@ -33,7 +35,7 @@ class Task:
     @property
     def key(self) -> str:
         """What the candidate is called."""
-        return f"{self.loss}+{self.head}"
+        return f"{self.loss}+{self.head}" if self.loss else self.head
 
     @property
     def folder(self) -> str:
@@ -44,11 +46,18 @@ class Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is compared; the same plan on the same machine gives the same numbers."""
+    """What is compared; the same plan on the same machine gives the same numbers.
+
+    Candidates are searched: heads are solved, small networks, trees and kernels fitted as members
+    that each leave a fold out, each at its best setting, and blended. With `seeds` or settings of
+    `training` every candidate is trained by the loop instead, as it is where rows go through a
+    network or do not fit into memory.
+    """
 
     losses: Sequence[str] = DEFAULT_LOSSES
     heads: Sequence[str] = ("linear",)
-    seeds: int = 3
+    seeds: int | None = None
+    """How often the loop trains each candidate; None: 3 times."""
     baseline: str = "bce"
     optimise: str = "f1-micro"
     missing: float | None = None
@@ -56,16 +65,24 @@ class Plan:
     encoder: str | None = None
     """What turns rows into features: a name, or `name:key=value,...`; None: what suits the data."""
     training: dict[str, Any] = field(default_factory=dict)
-    """Settings of training that all candidates share. Unless they name a metric to `monitor`, the
+    """Settings of the loop that all candidates share. Unless they name a metric to `monitor`, the
     last epoch is taken: the best one by few validation rows is often an early one by chance."""
+    also: Sequence[str] = ()
+    """Estimators of others that are searched, too: `package.Class:key=value,...`."""
+    single: bool = False
+    """Recommend one model, even where a blend is better."""
+    seconds: float | None = None
+    """For all fitting of a search."""
 
     def __post_init__(self) -> None:
-        check.whole("seeds", self.seeds, low=1)
+        if self.seeds is not None:
+            check.whole("seeds", self.seeds, low=1)
+        if self.seconds is not None:
+            check.number("seconds", self.seconds, low=0.0, open_low=True)
         check.one_of("optimise", self.optimise, (*PLAIN, *TUNED, *TRUTH))
         if self.missing is not None:
             check.number("missing", self.missing, low=0.0, high=1.0)
-        object.__setattr__(self, "training", {"monitor": None, **self.training})
-        Settings.from_json(self.training)
+        Settings.from_json(self.loop)
         self.build_encoder()
         if self.baseline not in self.losses:
             object.__setattr__(self, "losses", (self.baseline, *self.losses))
@@ -84,11 +101,22 @@ class Plan:
         """The candidate that the others are compared with."""
         return f"{self.baseline}+{self.heads[0]}"
 
+    @property
+    def searched(self) -> bool:
+        """Whether nothing asks for the loop."""
+        pseudo = any(loss.startswith(PSEUDO) for loss in self.losses)
+        return self.seeds is None and not self.training and not pseudo
+
+    @property
+    def loop(self) -> dict[str, Any]:
+        """Settings of training by the loop."""
+        return {"monitor": None, **self.training}
+
     def tasks(self) -> list[Task]:
-        """All models, seed by seed, so that what is done early can be compared early."""
+        """All models of the loop, seed by seed, so that what is done early is compared early."""
         return [
             Task(loss, head, seed)
-            for seed in range(self.seeds)
+            for seed in range(self.seeds or SEEDS)
             for loss in self.losses
             for head in self.heads
         ]

@@ -23,8 +23,7 @@ from labelset.data import Dataset, Schema
 from labelset.encode.conv import Conv
 from labelset.model import SavedModel, Split
 from labelset.ranks import Ranks
-from labelset.runs.folder import is_marked, is_whole, mark
-from labelset.runs.judging import FIGURES, JUDGEMENT, Judge
+from labelset.runs.folder import is_marked, is_whole, judge_and_save, mark
 from labelset.runs.plan import Plan, Task, parse
 from labelset.torch_private import load_compiler
 from labelset.train import Diverged, Settings, Trained, pseudo_label, train
@@ -169,7 +168,7 @@ def _do(task: Task, progress: Progress | None) -> None:
     loss, loss_settings = parse(task.loss)
     head, head_settings = parse(task.head)
     settings = Settings(
-        **plan.training,
+        **plan.loop,
         loss=loss,
         loss_settings=loss_settings,
         head=head,
@@ -223,15 +222,8 @@ def _keep(
         encoder=got.encoder,
         about=about,
     )
-    judge = Judge(run)
-    judge.figures().save(folder / FIGURES)
-    if first_seed:  # whose model is shown and used
-        judge.finish(optimise)
-        run.splits["train"] = Split(dataset.part("train").labels)  # which the doctor looks at
-        judge.judgement().save(folder / JUDGEMENT)
-        del run.splits["train"]
-    run.save(folder)
-    mark(folder)
+    train = dataset.part("train").labels if first_seed else None  # of a model that is shown
+    judge_and_save(run, train, folder, optimise)
     shutil.rmtree(folder / "checkpoint", ignore_errors=True)
 
 

@@ -1,0 +1,91 @@
+"""Development rows, dealt to folds, and the test rows that judge what they have chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labelset.data import Dataset, deal_folds
+from labelset.data.duplicates import input_groups
+from labelset.labels import Labels
+
+FOLDS = 5
+"""Of many rows; a tenth more rows to learn from would not be worth twice the time."""
+FOLDS_OF_FEW = 8
+FEW = 10_000
+"""Rows up to which there are more folds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Development:
+    """Rows that candidates are fitted on and chosen by, and rows that only judge.
+
+    Given validation rows are respected: they are fold 0, and training rows are fitted on by every
+    member. Where there are none, all training rows are dealt to folds, so that each has scores of a
+    member that has not seen it. Rows with equal inputs are in one fold.
+
+    >>> data = Dataset.from_arrays([[float(i)] for i in range(40)], [[1]] * 40,
+    ...     split=[0] * 32 + [2] * 8)
+    >>> development = Development.of(data)
+    >>> development.folds.bincount()
+    tensor([4, 4, 4, 4, 4, 4, 4, 4])
+    >>> development.sentence
+    'chosen by out-of-fold scores of 32 rows: each by a model that was fitted on the other 7 of 8 folds'
+    """
+
+    rows: Tensor
+    """Numbers of the development rows in the data set."""
+    folds: Tensor
+    """(development rows,) int64, -1: fitted on by every member."""
+    labels: Labels
+    """Of the development rows."""
+    test: Tensor
+    """Numbers of the test rows."""
+
+    @classmethod
+    def of(cls, dataset: Dataset, seed: int = 0) -> Development:
+        """The rows of a data set that has a split."""
+        assert dataset.split is not None
+        rows = (dataset.split < 2).nonzero().flatten()
+        test = (dataset.split == 2).nonzero().flatten()
+        labels = dataset.labels[rows]
+        if bool((dataset.split == 1).any()):
+            return cls(rows, dataset.split[rows].long() - 1, labels, test)
+        groups = input_groups(dataset)
+        together = None if groups is None else groups[rows].numpy()
+        apart = len(rows) if together is None else len(set(together.tolist()))
+        folds = min(FOLDS_OF_FEW if len(rows) <= FEW else FOLDS, apart)
+        if folds < 2:
+            raise ValueError(f"{len(rows)} training rows are too few to learn and to choose from")
+        return cls(rows, deal_folds(labels, folds, together, seed), labels, test)
+
+    @property
+    def unseen(self) -> Tensor:
+        """Numbers, among development rows, of those that have scores of a model that has not seen
+        them: by these everything is chosen."""
+        return (self.folds >= 0).nonzero().flatten()
+
+    @property
+    def sentence(self) -> str:
+        """How choices are made."""
+        members, rows = int(self.folds.max()) + 1, len(self.unseen)
+        if members == 1:
+            return f"chosen by {rows} validation rows"
+        return (
+            f"chosen by out-of-fold scores of {rows} rows: each by a model that was fitted on the "
+            f"other {members - 1} of {members} folds"
+        )
+
+    def sample(self, most: int, seed: int = 0) -> Development:
+        """At most so many rows, for quick trials: a fifth of them is left out, or, of few rows,
+        each third in turn; given validation rows stay what they are."""
+        generator = torch.Generator().manual_seed(seed)
+        order = torch.randperm(len(self.rows), generator=generator)[:most]
+        folds = self.folds[order]
+        if not bool((self.folds == -1).any()):
+            turn = torch.arange(len(order))
+            few = len(self.rows) <= most
+            folds = turn % 3 if few else torch.where(turn < len(order) // 5, 0, -1)
+        return Development(self.rows[order], folds, self.labels[order], self.test)

@@ -1,0 +1,458 @@
+"""The search: every family of candidates at its best setting, on the same folds, in one budget."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelset import encode, heads, losses
+from labelset.calibrate import build as build_calibrator
+from labelset.calibrate import linked
+from labelset.data import Dataset, Schema, SparseRows
+from labelset.files import write_bytes
+from labelset.labels import Labels
+from labelset.losses import AxisLoss, ConfusionLoss, Loss
+from labelset.model import Blend, Part, Predictor, SavedModel, Scorer, Split, mixed
+from labelset.runs import DEFAULT_LOSSES
+from labelset.ranks import Ranks
+from labelset.runs.blend import nested, select
+from labelset.runs.folder import is_whole, judge_and_save, with_sum, without_sum
+from labelset.runs.folds import Development
+from labelset.runs.plan import Plan, Task, parse
+from labelset.train.fitted import Failed, Fitted
+
+SOLVED = ("bce", "squared-hinge", "asl", "spa", "hill", "two-way", "sigmoid-f1")
+"""Losses of the heads that are solved, unless losses are named."""
+NETWORKS = ("bce", "asl")
+"""Losses of small networks, unless losses are named."""
+FINALISTS = 4
+"""Losses, the baseline included, that are solved on all folds where a sample ranks them first."""
+SAMPLE = 2_000
+"""Rows on which settings are tried where there are many more."""
+STRENGTHS = (0.05, 0.25, 1.0, 4.0)
+"""Of a loss as curved as the squared hinge; see `strengths`."""
+NARROW = 4_000
+"""Features up to which a kernel, and trees, are tried on sparse rows."""
+GRAM = 6_000
+"""Rows up to which a kernel is tried."""
+RECORD = "search.json"
+
+Progress = Callable[[Task, dict[str, Any]], None]
+Outcome = tuple[Task, Fitted | Failed]
+
+
+@dataclass(eq=False)
+class Search:
+    """What all families share while they are searched."""
+
+    dataset: Dataset
+    plan: Plan
+    out: Path
+    progress: Progress | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.encoder, self.inputs = encode.encoded(
+            encode.as_encoder(self.plan.build_encoder(), self.dataset),
+            self.dataset,
+            self.out / "cache",
+        )
+
+    @cached_property
+    def development(self) -> Development:
+        """Rows to fit on and to choose by."""
+        return Development.of(self.dataset)
+
+    @cached_property
+    def features(self) -> Tensor | SparseRows:
+        """Of the development rows."""
+        rows: Tensor | SparseRows = self.inputs[self.development.rows]
+        return rows
+
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are sparse."""
+        return isinstance(self.features, SparseRows)
+
+    @property
+    def named(self) -> bool:
+        """Whether the user named the losses."""
+        return tuple(self.plan.losses) != DEFAULT_LOSSES
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that are left of the budget; None: there is none."""
+        if self.plan.seconds is None:
+            return None
+        return max(self.plan.seconds - (time.monotonic() - self.began), 0.0)
+
+    def value(self, fitted: Fitted, development: Development) -> float:
+        """The metric that was asked for, larger is better, with its best thresholds."""
+        rows = development.unseen
+        p = probabilities(fitted.loss, fitted.scores[rows])
+        chosen = select([p], development.labels[rows], self.plan.optimise, picks=1)
+        sign = 1 if _metric(self.plan.optimise).higher_is_better else -1
+        return sign * chosen.value
+
+    # ---- what is kept ---------------------------------------------------------------------------
+
+    def keep(self, task: Task, fitted: Fitted) -> None:
+        """Score the test rows, judge, and write the folder of the candidate."""
+        began = time.perf_counter()
+        test = Scorer(fitted.model).of_features(self.inputs[self.development.test])
+        each = 1000 * (time.perf_counter() - began) / max(len(test), 1)
+        self.save(task, fitted, test, {"ms_per_row": each})
+
+    def save(self, task: Task, fitted: Fitted, test: Tensor, about: dict[str, Any]) -> None:
+        """The same, with scores of the test rows that are known."""
+        development, part = self.development, self.dataset.part("test")
+        unseen = development.unseen
+        ids = None if self.dataset.ids is None else self.dataset.rows(development.rows[unseen]).ids
+        schema = (self.dataset.schema or Schema.of(self.dataset)).only(self.encoder.reads)
+        is_head = isinstance(fitted.model, heads.Head)
+        run = SavedModel(
+            names=self.dataset.names,
+            splits={
+                "valid": Split(development.labels[unseen], fitted.scores[unseen], ids),
+                "test": Split(part.labels, test, part.ids),
+            },
+            loss=fitted.loss,
+            head=fitted.model if is_head else None,
+            estimator=None if is_head else fitted.model,
+            encoder=self.encoder,
+            about={
+                "schema": schema.as_json(),
+                "chosen": development.sentence,
+                "seconds": fitted.seconds,
+                "megabytes": nbytes(fitted.model) / 1e6,
+                "fit": fitted.about,
+                **about,
+            },
+        )
+        folder = self.out / task.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        judge_and_save(run, development.labels, folder, self.plan.optimise)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search leaves."""
+
+    tasks: list[Task]
+    """Candidates that have a model."""
+    failed: dict[str, str]
+    """Those that have none, and why."""
+    blend: dict[str, Any]
+    """The nested test of the blend; empty where there was nothing to blend."""
+    sentence: str
+    """How choices are made."""
+
+
+def suits(dataset: Dataset, plan: Plan) -> bool:
+    """Whether candidates can be searched: features are fixed and in memory, nothing asks for the
+    loop."""
+    if not plan.searched or dataset.on_disk or Ranks.running().size > 1:
+        return False
+    return not encode.as_encoder(plan.build_encoder(), dataset).learns
+
+
+def search(
+    dataset: Dataset, plan: Plan, out: Path, progress: Progress | None = None
+) -> Found:
+    """Fit and judge all candidates."""
+    context = Search(dataset, plan, out, progress)
+    record = _record(out)
+    for name, family in FAMILIES.items():
+        if _is_done(out, record.get(name)):
+            continue
+        entry: dict[str, Any] = {"tasks": [], "failed": {}}
+        for task, fitted in family(context):
+            if isinstance(fitted, Failed):
+                entry["failed"][task.key] = fitted.reason
+                news: dict[str, Any] = {"done": True, "failed": fitted.reason}
+            else:
+                context.keep(task, fitted)
+                entry["tasks"].append([task.loss, task.head])
+                news = {"done": True, "value": context.value(fitted, context.development)}
+            if progress is not None:
+                progress(task, news | {"seconds": time.monotonic() - context.began})
+        record[name] = entry
+        write_bytes(out / RECORD, with_sum(record))
+    tasks = [Task(*pair, 0) for entry in record.values() for pair in entry["tasks"]]
+    failed = {key: why for entry in record.values() for key, why in entry["failed"].items()}
+    blended, test = blend(context, tasks)
+    return Found([*tasks, *blended], failed, test, context.development.sentence)
+
+
+def _record(out: Path) -> dict[str, Any]:
+    try:
+        return without_sum(out / RECORD)
+    except (OSError, ValueError):
+        return {}
+
+
+def _is_done(out: Path, entry: dict[str, Any] | None) -> bool:
+    return entry is not None and all(
+        is_whole(out / Task(*pair, 0).folder) for pair in entry["tasks"]
+    )
+
+
+# ---- families -----------------------------------------------------------------------------------
+
+
+def frequencies(search: Search) -> Iterator[Outcome]:
+    """What knows nothing of a row: the floor."""
+    from labelset.train.rivals import frequencies as fit
+
+    yield Task("", "frequency", 0), fit(search.features, search.development.labels, search.development.folds)
+
+
+def linear(search: Search) -> Iterator[Outcome]:
+    """Heads, solved: of each loss the best strength, and of the losses the best few."""
+    from labelset.train.solve import Problem, solve
+
+    def problems(tasks: Sequence[tuple[Task, float]]) -> list[Problem]:
+        made = []
+        for task, strength in tasks:
+            loss, loss_settings = parse(task.loss)
+            head, head_settings = parse(task.head)
+            built = losses.build(loss, **loss_settings)
+            head_settings = _head_settings(head, head_settings, search.development.labels)
+            made.append(Problem(built, strength, head, head_settings))
+        return made
+
+    development = search.development
+    tasks = [Task(loss, head, 0) for loss in _losses(search) for head in search.plan.heads]
+    tried = [
+        (task, strength)
+        for task in tasks
+        for strength in strengths(losses.build(parse(task.loss)[0], **parse(task.loss)[1]), search.sparse)
+    ]
+    screen = development.sample(SAMPLE)
+    fits = solve(
+        search.inputs[screen.rows],
+        screen.labels,
+        screen.folds,
+        problems(tried),
+        final="none",
+        seconds=search.left,
+    )
+    best: dict[Task, tuple[float, float]] = {}
+    reasons: dict[Task, str] = {}
+    for (task, strength), fitted in zip(tried, fits, strict=True):
+        if isinstance(fitted, Failed):
+            reasons.setdefault(task, fitted.reason)
+            continue
+        value = search.value(fitted, screen)
+        if task not in best or value > best[task][0]:
+            best[task] = (value, strength)
+    for task, reason in reasons.items():
+        if task not in best:
+            yield task, Failed(reason)
+    ranked = sorted(best, key=lambda task: -best[task][0])
+    base = [task for task in ranked if task.key == search.plan.base]
+    taken = ranked if search.named else [*base, *(t for t in ranked if t not in base)][:FINALISTS]
+    for task in ranked:
+        if task not in taken:
+            reason = f"a sample of {len(screen.rows)} rows ranked it behind others"
+            yield task, Failed(f"left out: {reason}; --losses {task.loss} takes it in")
+    final = [(task, best[task][1]) for task in taken]
+    yield from zip(
+        taken,
+        solve(
+            search.features,
+            development.labels,
+            development.folds,
+            problems(final),
+            seconds=search.left,
+        ),
+        strict=True,
+    )
+
+
+def _losses(search: Search) -> list[str]:
+    """Names of the losses of solved heads; those of whole rows or batches cost too much on texts."""
+    if search.named:
+        return list(search.plan.losses)
+    together = (AxisLoss, ConfusionLoss)
+    return [
+        name
+        for name in dict.fromkeys((search.plan.baseline, *SOLVED))
+        if not (search.sparse and isinstance(losses.build(parse(name)[0]), together))
+    ]
+
+
+def strengths(loss: Loss, sparse: bool) -> list[float]:
+    """The path of C: a loss that bends less than the squared hinge needs more of it."""
+    v = torch.linspace(-1, 1, 21, dtype=torch.float64)[:, None].requires_grad_()
+    y = torch.zeros_like(v)
+    try:
+        (slope,) = torch.autograd.grad(_total(loss, v, y), v, create_graph=True)
+        bend = torch.autograd.grad(slope.sum(), v)[0].abs().mean()
+    except (RuntimeError, ValueError):
+        bend = torch.tensor(0.25)
+    scale = 2.0 / float(bend.clamp(1e-2, 2.0))
+    return [c * scale * (1.0 if sparse else 0.1) for c in STRENGTHS]
+
+
+def _total(loss: Loss, v: Tensor, y: Tensor) -> Tensor:
+    from dataclasses import replace
+
+    summed = replace(loss, reduction="sum") if hasattr(loss, "reduction") else loss
+    return summed(v, y) + summed(v, 1 - y)
+
+
+def _head_settings(head: str, settings: dict[str, Any], labels: Labels) -> dict[str, Any]:
+    if head != "dft":
+        return settings
+    most = max(1, min(int(labels.counts().max()), (labels.n - 1) // 2))
+    return {"k": most, "slack": 16} | settings
+
+
+def kernel(search: Search) -> Iterator[Outcome]:
+    """RBF kernel ridge, where one Gram matrix holds all rows."""
+    from labelset.train.kernel_ridge import kernel_ridge
+
+    development, features = search.development, search.features
+    if len(development.rows) > GRAM or features.shape[1] > NARROW or _is_text(search):
+        return
+    dense = features.dense() if isinstance(features, SparseRows) else features
+    task = Task("", "kernel-ridge", 0)
+    fits = kernel_ridge(dense, development.labels, development.folds, seconds=search.left)
+    yield task, _best(search, fits)
+
+
+def trees(search: Search) -> Iterator[Outcome]:
+    """A forest of extremely randomised trees."""
+    from labelset.train.rivals import extra_trees
+
+    development, features = search.development, search.features
+    if _is_text(search) or (search.sparse and features.shape[1] > NARROW):
+        return
+    fits = extra_trees(features, development.labels, development.folds, seconds=search.left)
+    yield Task("", "extra-trees", 0), _best(search, fits)
+
+
+def networks(search: Search) -> Iterator[Outcome]:
+    """Small networks as fold members."""
+    from labelset.train.members import MlpSettings, fit_members
+
+    if _is_text(search):
+        return
+    names = list(search.plan.losses) if search.named else list(NETWORKS)
+    settings = []
+    for name in names:
+        loss, loss_settings = parse(name)
+        settings.append(MlpSettings(loss=losses.build(loss, **loss_settings)))
+    development = search.development
+    fits = fit_members(
+        search.features, development.labels, development.folds, settings, seconds=search.left
+    )
+    yield from zip([Task(name, "mlp", 0) for name in names], fits, strict=True)
+
+
+def others(search: Search) -> Iterator[Outcome]:
+    """Estimators that were named."""
+    from labelset.train.rivals import estimator
+
+    development = search.development
+    for spec in search.plan.also:
+        fitted = estimator(spec, search.features, development.labels, development.folds)
+        yield Task("", spec, 0), fitted
+
+
+FAMILIES: dict[str, Callable[[Search], Iterator[Outcome]]] = {
+    "frequency": frequencies,
+    "linear": linear,
+    "kernel": kernel,
+    "trees": trees,
+    "networks": networks,
+    "others": others,
+}
+
+
+def _is_text(search: Search) -> bool:
+    """Sparse rows of n-grams, on which only linear heads are worth their time."""
+    return search.sparse and search.features.shape[1] > 5 * NARROW
+
+
+def _best(search: Search, fits: Sequence[Fitted | Failed]) -> Fitted | Failed:
+    """The best setting, by scores of unseen rows."""
+    fitted = [each for each in fits if isinstance(each, Fitted)]
+    if not fitted:
+        return next(each for each in fits if isinstance(each, Failed))
+    return max(fitted, key=lambda each: search.value(each, search.development))
+
+
+# ---- blend --------------------------------------------------------------------------------------
+
+
+def blend(search: Search, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, Any]]:
+    """The blend as one more candidate, and the test that must allow it."""
+    parts = [t for t in tasks if t.head != "frequency"]
+    if len(parts) < 2:
+        return [], {}
+    runs = [SavedModel.open(search.out / task.folder) for task in parts]
+    labels, metric = runs[0].splits["valid"].labels, search.plan.optimise
+    calibrators = [calibrator_of(run) for run in runs]
+    unseen = [c(run.scored("valid").scores) for c, run in zip(calibrators, runs, strict=True)]
+    families = [task.head for task in parts]
+    chosen = select(unseen, labels, metric, families=families)
+    test = nested(unseen, labels, metric, families=families)
+    weights = {i: float(w) for i, w in enumerate(chosen.weights) if w > 0}
+    facts = {"passes": test.passes, "difference": test.difference}
+    facts |= {"low": test.low, "high": test.high, "rows": chosen.rows}
+    facts["weights"] = {parts[i].key: weight for i, weight in weights.items()}
+    if len(weights) < 2:
+        return [], facts
+    task = Task("", "blend", 0)
+    if not is_whole(search.out / task.folder):
+        model = Blend(
+            tuple(
+                Part(parts[i].key, weight, runs[i].head or runs[i].estimator, calibrators[i])
+                for i, weight in weights.items()
+            )
+        )
+        rows = search.development.unseen
+        scores = torch.zeros(len(search.development.rows), labels.n)
+        scores[rows] = mixed([unseen[i] for i in weights], [*weights.values()])
+        judged = [calibrators[i](runs[i].scored("test").scores) for i in weights]
+        seconds = sum(float(runs[i].about["seconds"]) for i in weights)
+        each = sum(float(runs[i].about["ms_per_row"]) for i in weights)
+        fitted = Fitted(scores, model, None, seconds, {"weights": facts["weights"]})
+        search.save(task, fitted, mixed(judged, [*weights.values()]), {"ms_per_row": each})
+    return [task], facts
+
+
+def calibrator_of(run: SavedModel) -> Any:
+    """The link where there is one, so that it is fitted to nothing; else a pooled Platt map."""
+    if run.loss is None or linked(run.loss):
+        return build_calibrator("link", loss=run.loss)
+    part = run.scored("valid")
+    return build_calibrator("platt", per="pool", loss=run.loss).fit(part.scores, part.labels)
+
+
+def probabilities(loss: Loss | None, scores: Tensor) -> Tensor:
+    """By the link, else the sigmoid."""
+    return Predictor.of(loss).or_sigmoid().probabilities(scores)
+
+
+def nbytes(model: Any) -> float:
+    """Bytes of a head or an estimator."""
+    if isinstance(model, heads.Head):
+        return sum(p.numel() * p.element_size() for p in model.parameters())
+    return float(model.nbytes)
+
+
+def _metric(name: str) -> Any:
+    from labelset.metrics import build
+
+    return build(name)
