@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labelset.data import SparseRows
-from labelset.labels import Labels
-from labelset.train._slopes import Solution, best_constants
+from labelset.train._slopes import best_constants
+from labelset.train._solution import Rows, Solution, Watch
 
 try:
     from labelset.train import _dual
@@ -47,85 +47,64 @@ class Step:
 
 
 class DualPasses:
-    """Rows and labels as the passes read them, and the fits to make.
+    """Rows and labels as the passes read them."""
 
-    shares: (members + 1, labels), how often each label is on in the rows of each fit, of which the
-    last is to all rows.
-    """
-
-    def __init__(
-        self, features: SparseRows, labels: Labels, folds: Tensor, shares: Tensor, seed: int
-    ) -> None:
-        self.rows, self.width, self.labels = len(features), features.width, labels.n
-        self.folds, self.shares, self.seed = folds.numpy(), shares, seed
+    def __init__(self, rows: Rows, features: SparseRows, seed: int) -> None:
+        self.rows, self.shares, self.seed = rows, rows.shares(), seed
         counts = torch.bincount(features.indices, minlength=features.width)
         often = counts.argsort(descending=True, stable=True)
         self.used = often[: int((counts > 0).sum())]  # frequent ones lie together, in the cache
         place = torch.empty_like(often)
         place[often] = torch.arange(len(often))
         values = features.filled()
-        columns = place[features.indices.long()].int()
-        self.matrix = [t.numpy() for t in (features.indptr, columns, values)]
-        self.sizes = torch.ones(self.rows).index_add_(0, features.rows(), values.square()).numpy()
-        self.by_label = labels.T
+        self.starts = features.indptr.numpy()
+        self.columns = place[features.indices.long()].int().numpy()
+        self.values = values.numpy()
+        sizes = torch.ones(len(features))
+        self.sizes = sizes.index_add_(0, features.rows(), values.square()).numpy()
+        self.by_label = rows.labels.T
         rare_last = self.by_label.indptr.diff().argsort(descending=True, stable=True)
-        self.blocks = rare_last.split(LANES)  # rows that are done with are so for all of a block
+        # rare labels together: rows that are done with are so for all of a block
+        self.blocks = torch.split(rare_last, LANES)
 
-    def run(
-        self,
-        chains: Sequence[Sequence[Step]],
-        refit: bool,
-        progress: Callable[[float], None] | None,
-        deadline: float | None,
-    ) -> dict[int, Solution]:
-        """The solutions of all chains, block by block; threads share nothing that is written."""
-        members = range(len(self.shares) - (not refit))
-        out = {
-            step.problem: Solution.empty(
-                self.rows, self.width, self.labels, len(self.shares), refit
-            )
-            for chain in chains
-            for step in chain
-            if step.problem is not None
-        }
+    def run(self, chains: Sequence[Sequence[Step]], watch: Watch) -> dict[int, Solution]:
+        """The solutions of all chains; threads take blocks of labels and share no writing."""
+        problems = [step.problem for chain in chains for step in chain if step.problem is not None]
+        out = {problem: self.rows.empty() for problem in problems}
         jobs = [
-            (chain, member, block)
+            (chain, fit, block)
             for chain in chains
-            for member in members
+            for fit in self.rows.fits
             for block in range(len(self.blocks))
         ]
 
-        def work(job: tuple[Sequence[Step], int, int]) -> None:
-            if deadline is None or time.perf_counter() < deadline:
-                self._fit(*job, out)
+        def work(chain: Sequence[Step], fit: int, block: int) -> None:
+            if not watch.late:
+                self._fit(chain, fit, block, out)
                 return
-            for step in job[0]:
+            for step in chain:
                 if step.problem is not None:
                     out[step.problem].complete = False
 
         pool = ThreadPoolExecutor(torch.get_num_threads())
         try:
-            running = [pool.submit(work, job) for job in jobs]
-            for done, future in enumerate(as_completed(running), start=1):
+            for future in as_completed([pool.submit(work, *job) for job in jobs]):
                 future.result()
-                if progress is not None:
-                    progress(done / len(jobs))
+                watch.advance(len(problems) / len(jobs))
         finally:
             pool.shutdown(cancel_futures=True)
         return out
 
-    def _fit(
-        self, chain: Sequence[Step], member: int, number: int, out: dict[int, Solution]
-    ) -> None:
-        """Go through a chain for one block of labels and one member, and keep what comes of it."""
-        block, everything = self.blocks[number], member == len(self.shares) - 1
-        own = self.folds != (-2 if everything else member)
-        order = np.flatnonzero(own).astype(np.int32)
-        left_out = np.flatnonzero(~own).astype(np.int32)
-        source = np.random.SeedSequence([self.seed, member, number])
+    def _fit(self, chain: Sequence[Step], fit: int, number: int, out: dict[int, Solution]) -> None:
+        """Go through a chain for one block of labels and one fit, and keep what comes of it."""
+        block, everything, rows = self.blocks[number], fit == self.rows.members, len(self.sizes)
+        absent = self.rows.left_out(fit).numpy()
+        order = np.flatnonzero(~absent).astype(np.int32)
+        left_out = np.flatnonzero(absent).astype(np.int32)
+        source = np.random.SeedSequence([self.seed, fit, number])
         seed = int(source.generate_state(1, np.uint64)[0])
-        targets, idle = self._targets(block), np.empty(self.rows, dtype=np.uint8)
-        dual = np.zeros((self.rows, LANES), dtype=np.float32)
+        targets, idle = self._targets(block), np.empty(rows, dtype=np.uint8)
+        dual = np.zeros((rows, LANES), dtype=np.float32)
         weight = np.zeros((len(self.used), LANES), dtype=np.float32)
         bias = np.zeros(LANES, dtype=np.float32)
         used, least = len(block), COLD
@@ -133,13 +112,14 @@ class DualPasses:
             began = time.perf_counter()
             lines = block if len(step.tables) > 1 else torch.zeros_like(block)
             if least is COLD:
-                start = best_constants(step.tables[lines], self.shares[member, block])
+                start = best_constants(step.tables[lines], self.shares[fit, block])
                 bias[:used] = start.numpy()
             table = np.zeros(LANES, dtype=np.int64)
             table[:used] = lines.numpy() * step.tables[0].numel()
             fewest = least[everything]
             passes, lacked, length = _dual.passes(
-                *self.matrix, self.sizes, order, idle, step.tables.numpy(), table, targets,
+                self.starts, self.columns, self.values, self.sizes, order, idle,
+                step.tables.numpy(), table, targets,
                 step.strength, dual, weight, bias, fewest, MOST, ENOUGH, seed,
             )  # fmt: skip
             least = WARM
@@ -151,15 +131,15 @@ class DualPasses:
                 solution.bias[block] = torch.from_numpy(bias[:used])
             elif len(left_out):
                 scores = np.empty((len(left_out), LANES), dtype=np.float32)
-                _dual.scores(*self.matrix, weight, bias, left_out, scores)
-                rows = torch.from_numpy(left_out).long()
-                solution.scores[rows[:, None], block] = torch.from_numpy(scores[:, :used])
-            solution.add(member, passes, lacked, length, time.perf_counter() - began)
+                _dual.scores(self.starts, self.columns, self.values, weight, bias, left_out, scores)
+                at = torch.from_numpy(left_out).long()[:, None]
+                solution.scores[at, block] = torch.from_numpy(scores[:, :used])
+            solution.add(fit, passes, lacked, length, time.perf_counter() - began)
 
     def _targets(self, block: Tensor) -> Array:
         """(rows, LANES) labels, NaN where unknown and beyond the block."""
         some = self.by_label[block]
-        out = np.zeros((self.rows, LANES), dtype=np.float32)
+        out = np.zeros((len(self.sizes), LANES), dtype=np.float32)
         out[:, len(block) :] = np.nan
         values = 1.0 if some.values is None else some.values.numpy()
         out[some.indices.numpy(), some.rows().numpy()] = values

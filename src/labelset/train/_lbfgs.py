@@ -1,32 +1,28 @@
-"""Heads by L-BFGS: linear ones with a step of their own for every label, others as a whole."""
+"""L-BFGS for linear heads, with inner products and a step length of its own for every column."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from labelset.data import SparseRows
-from labelset.labels import Labels
-from labelset.losses import Loss
-from labelset.train._slopes import Solution, best_constants, separable_parts, slope_tables
 
 HISTORY, MOST, ENOUGH = 8, 60, 1e-3
 """Pairs of steps and changes of the gradient, iterations, and the residual that ends them."""
 TRIALS = 6
 """Step lengths tried in one iteration."""
-ENTRIES = 1 << 23
-"""Scores, or numbers in the history, of the columns that are solved together."""
+KEPT = 1 << 27
+"""Numbers in the history, which is shorter where weights are many."""
 
 Slopes = Callable[[Tensor], Tensor]
 """(rows, columns) scores to the slopes of the objective in them."""
 
 
 class Products:
-    """x w + b of dense or sparse rows, and the transposed product."""
+    """Rows times weights, of which the last row is the intercepts, and the transposed product."""
 
     def __init__(self, features: Tensor | SparseRows) -> None:
         self.dense = features if isinstance(features, Tensor) else None
@@ -35,10 +31,10 @@ class Products:
 
             arrays = features.filled().numpy(), features.indices.numpy(), features.indptr.numpy()
             self.sparse = csr_matrix(arrays, shape=features.shape)
-            self.turned = self.sparse.T.tocsr()
+            self.transposed = self.sparse.T.tocsr()
 
     def forward(self, weight: Tensor) -> Tensor:
-        """(rows, columns) of (features + 1, columns), whose last row is the intercept."""
+        """(rows, columns) of (features + 1, columns)."""
         if self.dense is not None:
             return torch.addmm(weight[-1:], self.dense, weight[:-1])
         return torch.from_numpy(self.sparse @ weight[:-1].numpy()) + weight[-1:]
@@ -48,98 +44,30 @@ class Products:
         if self.dense is not None:
             top = self.dense.T @ slopes
         else:
-            top = torch.from_numpy(self.turned @ slopes.numpy())
+            top = torch.from_numpy(self.transposed @ slopes.numpy())
         return torch.cat([top, slopes.sum(0, keepdim=True)])
 
 
 @dataclass(frozen=True)
-class Rows:
-    """What is fitted: features, labels, the fold of each row, and how often labels are on.
+class Minimum:
+    """Where the iterations ended."""
 
-    shares: (members + 1, labels), in the rows of each fit, of which the last is to all rows.
-    """
-
-    features: Tensor | SparseRows
-    labels: Labels
-    folds: Tensor
-    shares: Tensor
-    refit: bool
-
-    @property
-    def fits(self) -> range:
-        """The members, and the number of the fit to all rows."""
-        return range(len(self.shares) - (not self.refit))
-
-    def left_out(self, fit: int) -> Tensor:
-        """(rows,) bool: what the member is not fitted to."""
-        return self.folds == (fit if fit < len(self.shares) - 1 else -2)
-
-    def empty(self) -> Solution:
-        """A solution of which nothing is known."""
-        width = self.features.shape[1]
-        return Solution.empty(len(self.folds), width, self.labels.n, len(self.shares), self.refit)
-
-
-def solve_by_column(rows: Rows, each: Sequence[Loss], strengths: Sequence[float]) -> list[Solution]:
-    """A separable loss at several strengths; `each`: the losses in force one after the other.
-
-    Strengths, fits and labels are columns, of which as many are solved together as memory allows.
-    """
-    x, n = Products(rows.features), rows.labels.n
-    y = rows.labels.dense()
-    out = [rows.empty() for _ in strengths]
-    fits = torch.tensor(list(rows.fits))
-    grid = torch.cartesian_prod(torch.arange(len(strengths)), fits, torch.arange(n))
-    size = max(1, ENTRIES // max(len(y), HISTORY * rows.features.shape[1]))
-    stages = [
-        [(weight, loss.bind(n)) for weight, loss in separable_parts(one) or ()] for one in each
-    ]
-    tables = slope_tables(stages[0], n)
-    for columns in grid.split(size):
-        began = time.perf_counter()
-        which, fit, label = columns.unbind(1)
-        absent = rows.folds[:, None] == torch.where(fit < len(rows.shares) - 1, fit, -2)
-        target = torch.where(absent, torch.nan, y[:, label])
-        strength = torch.tensor(strengths, dtype=torch.float32)[which]
-        start = best_constants(
-            tables[label if len(tables) > 1 else torch.zeros_like(label)], rows.shares[fit, label]
-        )
-        weight, steps = torch.zeros(rows.features.shape[1] + 1, len(columns)), 0
-        for parts in stages:
-            some = [
-                (share, replace(loss.select_labels(label, n), reduction="sum"))
-                for share, loss in parts
-            ]
-
-            def slopes(v: Tensor) -> Tensor:
-                v = v.detach().requires_grad_()
-                total = sum(share * loss(v, target) for share, loss in some)
-                return torch.autograd.grad(total, v)[0] * strength
-
-            weight, left, first, taken = by_column(x, slopes, weight, start)
-            steps += taken
-        v = x.forward(weight) + start
-        seconds = (time.perf_counter() - began) / len(columns)
-        for s, k in columns[:, :2].unique(dim=0).tolist():
-            mine = (which == s) & (fit == k)
-            solution, at = out[s], label[mine]
-            solution.add(k, steps, left[mine].sum(), first[mine].sum(), seconds * len(at))
-            if k == len(rows.shares) - 1:
-                solution.weight[:, at] = weight[:-1, mine]
-                solution.bias[at] = weight[-1, mine] + start[mine]
-            held = rows.left_out(k).nonzero()
-            solution.scores[held, at] = v[held, mine.nonzero()[:, 0]]
-    return out
+    weight: Tensor
+    """(features + 1, columns)."""
+    lacked: Tensor
+    """(columns,): the squared length of the gradient."""
+    length: Tensor
+    """(columns,): what it was at a weight of 0."""
+    iterations: int
 
 
 def by_column(
     x: Products, slopes: Slopes, weight: Tensor, start: Tensor, joint: bool = False
-) -> tuple[Tensor, Tensor, Tensor, int]:
-    """Minimise objective + |w|^2 / 2 from a weight, (features + 1, columns).
+) -> Minimum:
+    """Minimise objective + |w|^2 / 2, beginning at a weight.
 
     start: (columns,), added to all scores. joint: the objective is not a sum over columns, so that
-    they share inner products and step lengths. Returns the weight, the squared length of its
-    gradient and of the first one by column, and the iterations.
+    they share inner products and step lengths.
     """
 
     def inner(a: Tensor, b: Tensor) -> Tensor:
@@ -153,7 +81,7 @@ def by_column(
         zero = x.back(slopes(start.expand_as(v)))
         first = inner(zero, zero)
     pairs: list[tuple[Tensor, Tensor, Tensor]] = []
-    room = max(3, min(HISTORY, ENTRIES * 16 // max(weight.numel(), 1)))
+    room = max(3, min(HISTORY, KEPT // max(2 * weight.numel(), 1)))
     left, done = inner(gradient, gradient), 0
     while done < MOST and bool((left > ENOUGH**2 * first).any()) and bool(left.isfinite().all()):
         direction = _direction(gradient, pairs, inner)
@@ -176,7 +104,7 @@ def by_column(
         pairs.append((moved, change, torch.where(known, 1 / torch.where(known, curvature, 1.0), 0)))
         del pairs[:-room]
         left, done = inner(gradient, gradient), done + 1
-    return weight, left, first, done
+    return Minimum(weight, left, first, done)
 
 
 def _direction(

@@ -1,9 +1,9 @@
-"""What solvers share: the slopes of a loss as tables, its stages, and what a solution is."""
+"""A loss as solvers see it: its slopes as tables, the best constant score, its stages."""
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -42,8 +42,8 @@ def slope_tables(parts: list[tuple[float, Separable]], labels: int) -> Tensor:
     v = grid[:, None].repeat(1, width).requires_grad_()
     sides = []
     for side in ("neg", "pos"):
-        total = sum((weight * getattr(loss, side)(v)).sum() for weight, loss in bound)
-        sides.append(torch.autograd.grad(total, v)[0].T)  # type: ignore[arg-type]
+        total = torch.stack([(weight * getattr(loss, side)(v)).sum() for weight, loss in bound])
+        sides.append(torch.autograd.grad(total.sum(), v)[0].T)
     return torch.stack(sides, dim=1).float().contiguous()
 
 
@@ -59,42 +59,15 @@ def best_constants(tables: Tensor, shares: Tensor) -> Tensor:
     return torch.linspace(-SPAN, SPAN, POINTS, device="cpu")[risk.argmin(1)]
 
 
-@dataclass
-class Solution:
-    """What is known of a problem so far; several threads write to different parts of it."""
+def objective(loss: Loss) -> Callable[[Tensor, Any], Tensor]:
+    """Scores and labels -> the sum over entries; rows times the mean for a loss that is no sum."""
+    parts = separable_parts(loss)
+    if parts is not None:
+        return sum_of(parts)
+    return lambda v, y: loss(v, y) * (len(v) if loss.reduction == "mean" else 1)
 
-    scores: Tensor
-    """(rows, labels), each row's by the member that leaves it out."""
-    weight: Tensor
-    """(features, labels) of the fit to all rows."""
-    bias: Tensor
-    lacked: Tensor
-    """(members,) float64: what is left of the equations of each fit, squared."""
-    length: Tensor
-    """(members,) float64: what that is measured against, squared."""
-    passes: int = 0
-    seconds: float = 0.0
-    complete: bool = True
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @classmethod
-    def empty(cls, rows: int, width: int, labels: int, fits: int, refit: bool) -> Solution:
-        """Of that many fits, of which the last is to all rows if `refit`."""
-        weight = torch.zeros(width if refit else 0, labels)
-        nothing = torch.zeros(fits, dtype=torch.float64)
-        scores, bias = torch.zeros(rows, labels), torch.zeros(labels)
-        return cls(scores, weight, bias, nothing, nothing.clone())
-
-    def add(self, fit: int, passes: int, lacked: Any, length: Any, seconds: float) -> None:
-        """Count in some labels of a fit."""
-        with self.lock:
-            self.lacked[fit] += lacked
-            self.length[fit] += length
-            self.passes = max(self.passes, passes)
-            self.seconds += seconds
-
-    @property
-    def residual(self) -> float:
-        """The largest share of the equations of any fit that is not solved."""
-        shares = torch.where(self.lacked > 0, self.lacked / self.length, self.lacked).sqrt()
-        return float(shares.max()) if len(shares) else 0.0
+def sum_of(parts: list[tuple[float, Separable]]) -> Callable[[Tensor, Any], Tensor]:
+    """Scores and labels -> the weighted sum of separable losses over all known entries."""
+    sums = [(weight, replace(part, reduction="sum")) for weight, part in parts]
+    return lambda v, y: torch.stack([weight * part(v, y) for weight, part in sums]).sum()

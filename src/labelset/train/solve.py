@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from labelset import check, heads
@@ -16,9 +14,12 @@ from labelset.extensions import warn_slow
 from labelset.heads import Head, store_by_feature
 from labelset.labels import Labels
 from labelset.losses import Loss, describe_loss
-from labelset.train import _dual_passes, _lbfgs
-from labelset.train._slopes import Solution, separable_parts, slope_tables, stages
+from labelset.train._dual_passes import DualPasses, Step, is_built
+from labelset.train._full_batch import solve_by_column, solve_head, solve_jointly
+from labelset.train._slopes import separable_parts, slope_tables, stages
+from labelset.train._solution import Rows, Solution, Watch
 from labelset.train.fitted import Failed, Fitted
+from labelset.train.task import seeded
 
 SOLVED = 0.05
 """The largest residual of a fit that counts as solved."""
@@ -60,67 +61,69 @@ def solve(
     final: `refit` to all rows for the model, or `none`. seconds: what is not solved by then fails.
     """
     check.one_of("final", final, ("refit", "none"))
-    began = time.perf_counter()
-    rows = _lbfgs.Rows(features, labels, folds, _shares(labels, folds), final == "refit")
-    deadline = None if seconds is None else began + seconds
+    rows = Rows(features, labels, folds, final == "refit")
+    watch = Watch(len(candidates), progress, seconds)
+    separately, together = _groups(candidates)
     solutions: dict[int, Solution] = {}
-    groups = _groups(candidates)
-    if isinstance(features, SparseRows) and _dual_passes.is_built():
-        passes = _dual_passes.DualPasses(features, labels, folds, rows.shares, seed)
-        chains = [chain for group in groups for chain in _chains(group, candidates, labels.n)]
-        solutions = passes.run(chains, rows.refit, progress, deadline)
-    else:
-        if isinstance(features, SparseRows):
+    if isinstance(features, SparseRows) and features.device.type == "cpu" and separately:
+        if is_built():
+            chains = [
+                chain for group in separately for chain in _chains(group, candidates, labels.n)
+            ]
+            solutions = DualPasses(rows, features, seed).run(chains, watch)
+            separately = []
+        else:
             warn_slow()
-        for group in groups:
-            strengths = [candidates[i].strength for i in group]
-            each = stages(candidates[group[0]].loss)
-            solutions |= zip(group, _lbfgs.solve_by_column(rows, each, strengths), strict=True)
+    for group in separately:
+        strengths = [candidates[i].strength for i in group]
+        each = stages(candidates[group[0]].loss)
+        solutions |= zip(group, solve_by_column(rows, each, strengths, watch), strict=True)
+    for i in together:
+        solutions[i] = _solve_jointly(candidates[i], rows, seed, watch)
     return [_fitted(problem, solutions[i], rows) for i, problem in enumerate(candidates)]
 
 
-def _shares(labels: Labels, folds: Tensor) -> Tensor:
-    """(members + 1, labels): how often each label is on in the rows of each member, and in all.
+def _solve_jointly(problem: Problem, rows: Rows, seed: int, watch: Watch) -> Solution:
+    """A problem that is not a sum over labels."""
+    each = stages(problem.loss)
+    if problem.head == "linear" and not problem.head_settings:
+        return solve_jointly(rows, each, problem.strength, watch)
 
-    Half a row is taken to be on, and half not: no frequency is 0 or 1.
-    """
-    members, n = int(folds.max()) + 1, labels.n
-    place = (folds[labels.rows()] + 1) * n + labels.indices.long()
-    values = torch.ones(len(place)) if labels.values is None else labels.values
-    free = values.isnan()
+    def new() -> Head:
+        width, n = rows.features.shape[1], rows.labels.n
+        with seeded(seed, "head"):
+            head = heads.build(problem.head, features=width, labels=n, **problem.head_settings)
+        if isinstance(rows.features, SparseRows):
+            store_by_feature(head, width)
+        return head
 
-    def counted(weight: Tensor) -> Tensor:
-        each = torch.bincount(place, weight.double(), (members + 1) * n).reshape(members + 1, n)
-        return torch.cat([each.sum(0) - each[1:], each.sum(0, keepdim=True)])
-
-    size = torch.bincount(folds + 1, minlength=members + 1).double()
-    rows = torch.cat([size.sum() - size[1:], size.sum()[None]])[:, None]
-    return (counted(values.nan_to_num(0.0)) + 0.5) / (rows - counted(free) + 1)
+    return solve_head(rows, each, problem.strength, new, watch)
 
 
-def _groups(candidates: Sequence[Problem]) -> list[list[int]]:
-    """Those that differ in their strength alone, by rising strength."""
+def _groups(candidates: Sequence[Problem]) -> tuple[list[list[int]], list[int]]:
+    """Sums over labels that differ in their strength alone, by rising strength; and the others."""
     groups: list[list[int]] = []
+    others = []
     for i, problem in enumerate(candidates):
+        plain = problem.head == "linear" and not problem.head_settings
+        if not plain or separable_parts(problem.loss) is None:
+            others.append(i)
+            continue
         mine = next((g for g in groups if candidates[g[0]].loss == problem.loss), None)
         if mine is None:
             groups.append([i])
         else:
             mine.append(i)
-    return [sorted(group, key=lambda i: candidates[i].strength) for group in groups]
+    return [sorted(group, key=lambda i: candidates[i].strength) for group in groups], others
 
 
-def _chains(
-    group: list[int], candidates: Sequence[Problem], labels: int
-) -> list[list[_dual_passes.Step]]:
+def _chains(group: list[int], candidates: Sequence[Problem], labels: int) -> list[list[Step]]:
     """From each strength to the next; a loss with several forms begins anew with each strength."""
-    tables = [
-        slope_tables(separable_parts(loss) or [], labels)
-        for loss in stages(candidates[group[0]].loss)
-    ]
+    forms = stages(candidates[group[0]].loss)
+    tables = [slope_tables(separable_parts(form) or [], labels) for form in forms]
     each = [
         [
-            _dual_passes.Step(table, candidates[i].strength, i if table is tables[-1] else None)
+            Step(table, candidates[i].strength, i if table is tables[-1] else None)
             for table in tables
         ]
         for i in group
@@ -128,7 +131,7 @@ def _chains(
     return each if len(tables) > 1 else [[step for steps in each for step in steps]]
 
 
-def _fitted(problem: Problem, solution: Solution, rows: _lbfgs.Rows) -> Fitted | Failed:
+def _fitted(problem: Problem, solution: Solution, rows: Rows) -> Fitted | Failed:
     """The solution as a head, if it is one."""
     if not solution.complete:
         return Failed("there was no time left for it")
@@ -139,11 +142,13 @@ def _fitted(problem: Problem, solution: Solution, rows: _lbfgs.Rows) -> Fitted |
     about = {
         "loss": describe_loss(problem.loss),
         "strength": problem.strength,
+        "head": problem.head,
+        **problem.head_settings,
         "residual": solution.residual,
         "passes": solution.passes,
     }
-    head: Head | None = None
-    if rows.refit:
+    head = solution.head
+    if rows.refit and head is None:
         head = heads.build("linear", features=rows.features.shape[1], labels=rows.labels.n)
         head.load_state_dict(
             {"classifier.weight": solution.weight.T, "classifier.bias": solution.bias}

@@ -1,0 +1,167 @@
+"""Heads by L-BFGS over all rows at once: label by label where the loss is a sum, else jointly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelset.data import SparseRows
+from labelset.heads import Head
+from labelset.labels import Labels
+from labelset.losses import Loss, build
+from labelset.train._lbfgs import HISTORY, Products, Slopes, by_column
+from labelset.train._slopes import best_constants, objective, separable_parts, slope_tables, sum_of
+from labelset.train._solution import Rows, Solution, Watch
+
+ENTRIES = 1 << 22
+"""Scores, or numbers in a history, of the columns that are solved together."""
+MOST = 300
+"""Iterations for a head that is not linear, whose problem is not convex."""
+
+
+def _slopes(value: Callable[[Tensor, Any], Tensor], labels: Any, strength: Tensor) -> Slopes:
+    """The slopes of strength * value, by autograd or a kernel."""
+
+    def slopes(v: Tensor) -> Tensor:
+        leaf = v.detach().requires_grad_()
+        return torch.autograd.grad(value(leaf, labels), leaf)[0] * strength
+
+    return slopes
+
+
+def solve_by_column(
+    rows: Rows, each: Sequence[Loss], strengths: Sequence[float], watch: Watch
+) -> list[Solution]:
+    """Linear heads of a separable loss; `each`: the losses in force one after the other.
+
+    Strengths, fits and labels are columns, of which as many are solved together as memory allows.
+    """
+    device, n, width = rows.features.device, rows.labels.n, rows.features.shape[1]
+    x, y = Products(rows.features), rows.labels.dense().to(device)
+    out = [rows.empty() for _ in strengths]
+    stages = [[(share, loss.bind(n)) for share, loss in separable_parts(one) or ()] for one in each]
+    tables, shares = slope_tables(stages[0], n), rows.shares()
+    axes = torch.arange(len(strengths)), torch.tensor(rows.fits), torch.arange(n)
+    grid = torch.cartesian_prod(*axes)
+    for columns in torch.split(grid, max(1, ENTRIES // max(len(y), HISTORY * width))):
+        if watch.late:
+            for solution in out:
+                solution.complete = False
+            break
+        began = time.perf_counter()
+        which, fit, label = columns.unbind(1)
+        absent = rows.folds[:, None] == torch.where(fit < rows.members, fit, -2)
+        target = torch.where(absent.to(device), torch.nan, y[:, label.to(device)])
+        strength = torch.tensor(strengths)[which].to(device)
+        line = label if len(tables) > 1 else torch.zeros_like(label)
+        start = best_constants(tables[line], shares[fit, label]).to(device)
+        weight, iterations = torch.zeros(width + 1, len(columns), device=device), 0
+        for parts in stages:
+            some = [(share, loss.select_labels(label.to(device), n)) for share, loss in parts]
+            minimum = by_column(x, _slopes(sum_of(some), target, strength), weight, start)
+            weight, iterations = minimum.weight, iterations + minimum.iterations
+        v, weight, start = (x.forward(weight) + start).cpu(), weight.cpu(), start.cpu()
+        seconds = (time.perf_counter() - began) / len(columns)
+        for s, k in torch.unique(columns[:, :2], dim=0).tolist():
+            own = ((which == s) & (fit == k)).nonzero()[:, 0]
+            solution, at = out[s], label[own]
+            lacked, length = minimum.lacked.cpu()[own].sum(), minimum.length.cpu()[own].sum()
+            solution.add(k, iterations, lacked, length, seconds * len(at))
+            if k == rows.members:
+                solution.weight[:, at] = weight[:-1, own]
+                solution.bias[at] = weight[-1, own] + start[own]
+            else:
+                some_rows = rows.left_out(k).nonzero()
+                solution.scores[some_rows, at] = v[some_rows, own]
+        watch.advance(len(strengths) * len(columns) / len(grid))
+    return out
+
+
+def solve_jointly(rows: Rows, each: Sequence[Loss], strength: float, watch: Watch) -> Solution:
+    """A linear head of a loss that is no sum over entries."""
+    out, shares, device = rows.empty(), rows.shares(), rows.features.device
+    weighted = torch.tensor(strength, device=device)
+    for fit in rows.fits:
+        if watch.late:
+            out.complete = False
+            break
+        began, absent, iterations = time.perf_counter(), rows.left_out(fit), 0
+        x, y = Products(rows.features[~absent]), rows.labels[~absent].to(device)
+        start = shares[fit].logit().float().to(device)
+        weight = torch.zeros(rows.features.shape[1] + 1, rows.labels.n, device=device)
+        if each[0].saturates_positives or each[0].saturates_negatives:  # it has no slope far off
+            first = _slopes(objective(build("bce")), y, torch.ones((), device=device))
+            weight = by_column(x, first, weight, start).weight
+        for loss in each:
+            slopes = _slopes(objective(loss), y, weighted)
+            minimum = by_column(x, slopes, weight, start, joint=True)
+            weight, iterations = minimum.weight, iterations + minimum.iterations
+        if fit == rows.members:
+            out.weight, out.bias = weight[:-1].cpu(), (weight[-1] + start).cpu()
+        else:
+            v = Products(rows.features[absent]).forward(weight) + start
+            out.scores[absent] = v.cpu()
+        seconds = time.perf_counter() - began
+        out.add(fit, iterations, minimum.lacked[0].cpu(), minimum.length[0].cpu(), seconds)
+        watch.advance(1 / len(rows.fits))
+    return out
+
+
+def solve_head(
+    rows: Rows, each: Sequence[Loss], strength: float, new: Callable[[], Head], watch: Watch
+) -> Solution:
+    """Any head, all parameters at once; those that are no matrix are shrunk to where they start."""
+    out, device = rows.empty(), rows.features.device
+    for fit in rows.fits:
+        if watch.late:
+            out.complete = False
+            break
+        began, absent, head = time.perf_counter(), rows.left_out(fit), new().to(device)
+        x, y = rows.features[~absent], rows.labels[~absent].to(device)
+        centres = [p.detach() * (p.ndim < 2) for p in head.parameters()]
+        lengths: list[float] = []
+        for loss in each:
+            lengths += _descend(head, x, y, objective(loss), strength, centres)
+        head.eval().requires_grad_(False)
+        if fit == rows.members:
+            out.head = head.cpu()
+        else:
+            out.scores[absent] = head(rows.features[absent]).cpu()
+        out.add(fit, len(lengths), lengths[-1], lengths[0], time.perf_counter() - began)
+        watch.advance(1 / len(rows.fits))
+    return out
+
+
+def _descend(
+    head: Head,
+    x: Tensor | SparseRows,
+    y: Labels,
+    value: Callable[[Tensor, Any], Tensor],
+    strength: float,
+    centres: Sequence[Tensor],
+) -> list[float]:
+    """Minimise in place; the squared lengths of all gradients on the way."""
+    trained, lengths = [*head.parameters()], []
+
+    def closure() -> Tensor:
+        pull = [(p - c).square().sum() for p, c in zip(trained, centres, strict=True)]
+        cost = strength * value(head(x), y) + torch.stack(pull).sum() / 2
+        slopes = torch.autograd.grad(cost, trained)
+        for p, slope in zip(trained, slopes, strict=True):
+            p.grad = slope.contiguous()
+        lengths.append(sum(float(slope.square().sum()) for slope in slopes))
+        return cost.detach()
+
+    optimiser = torch.optim.LBFGS(
+        trained,
+        max_iter=MOST,
+        history_size=HISTORY,
+        tolerance_grad=0.0,
+        line_search_fn="strong_wolfe",
+    )
+    optimiser.step(closure)  # type: ignore[no-untyped-call]
+    return lengths

@@ -1,0 +1,121 @@
+"""What several ways to solve share: the rows and their fits, solutions, and the time they take."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelset.data import SparseRows
+from labelset.heads import Head
+from labelset.labels import Labels
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What is fitted: features, labels, and the fold of each row."""
+
+    features: Tensor | SparseRows
+    labels: Labels
+    folds: Tensor
+    refit: bool
+    """Whether there is a fit to all rows beside those of the members."""
+
+    @property
+    def members(self) -> int:
+        """How many fits leave a fold out; the fit to all rows has this number."""
+        return int(self.folds.max()) + 1 if len(self.folds) else 0
+
+    @property
+    def fits(self) -> range:
+        return range(self.members + self.refit)
+
+    def left_out(self, fit: int) -> Tensor:
+        """(rows,) bool: what a fit does not see."""
+        return self.folds == (fit if fit < self.members else -2)
+
+    def shares(self) -> Tensor:
+        """(members + 1, labels): how often each label is on in the rows of each fit.
+
+        Half a row is taken to be on, and half not: no frequency is 0 or 1.
+        """
+        y, members = self.labels, self.members
+        place = (self.folds[y.rows()] + 1) * y.n + y.indices.long()
+        values = torch.ones(len(place)) if y.values is None else y.values
+        size = torch.bincount(self.folds + 1, minlength=members + 1).double()[:, None]
+        free = values.isnan().double()
+
+        def without_each_fold(sums: Tensor) -> Tensor:
+            return torch.cat([sums.sum(0) - sums[1:], sums.sum(0, keepdim=True)])
+
+        def by_fold(weight: Tensor) -> Tensor:
+            return torch.bincount(place, weight, (members + 1) * y.n).reshape(-1, y.n)
+
+        on = without_each_fold(by_fold(values.nan_to_num(0.0).double()))
+        return (on + 0.5) / (without_each_fold(size - by_fold(free)) + 1)
+
+    def empty(self) -> Solution:
+        """A solution of which nothing is known."""
+        (count, n), nothing = self.labels.shape, torch.zeros(self.members + 1, dtype=torch.float64)
+        weight = torch.zeros(self.features.shape[1] if self.refit else 0, n)
+        return Solution(torch.zeros(count, n), weight, torch.zeros(n), nothing, nothing.clone())
+
+
+@dataclass
+class Solution:
+    """What is known of a problem so far; several threads write to different parts of it."""
+
+    scores: Tensor
+    """(rows, labels), each row's by the member that leaves it out."""
+    weight: Tensor
+    """(features, labels) of the fit to all rows."""
+    bias: Tensor
+    lacked: Tensor
+    """(members,) float64: what is left of the equations of each fit, squared."""
+    length: Tensor
+    """(members,) float64: what that is measured against, squared."""
+    passes: int = 0
+    seconds: float = 0.0
+    complete: bool = True
+    head: Head | None = None
+    """The fit to all rows, where it is not a weight and a bias."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, fit: int, passes: int, lacked: Any, length: Any, seconds: float) -> None:
+        """Count in some labels of a fit."""
+        with self.lock:
+            self.lacked[fit] += lacked
+            self.length[fit] += length
+            self.passes = max(self.passes, passes)
+            self.seconds += seconds
+
+    @property
+    def residual(self) -> float:
+        """The largest share of the equations of any fit that is not solved."""
+        shares = torch.where(self.lacked > 0, self.lacked / self.length, self.lacked).sqrt()
+        return float(shares.max()) if len(shares) else 0.0
+
+
+class Watch:
+    """Tells what share of several problems is done, and whether time is up."""
+
+    def __init__(
+        self, problems: int, progress: Callable[[float], None] | None, seconds: float | None
+    ) -> None:
+        self.problems, self.progress, self.done = problems, progress, 0.0
+        self.deadline = None if seconds is None else time.perf_counter() + seconds
+
+    @property
+    def late(self) -> bool:
+        return self.deadline is not None and time.perf_counter() >= self.deadline
+
+    def advance(self, problems: float) -> None:
+        """Some part of a problem is done."""
+        self.done += problems
+        if self.progress is not None:
+            self.progress(min(self.done / self.problems, 1.0))
