@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from labelset.files import Busy
     from labelset.train._checkpoint import BadCheckpoint
     from labelset.train._state import Diverged, Training, linked
+    from labelset.train.fitted import Failed, Fitted
+    from labelset.train.members import MlpSettings, fit_members
     from labelset.train.network import Progress, Trained, train
     from labelset.train.pseudo import PseudoLabelled, pseudo_label, relabelled
     from labelset.train.settings import Settings
@@ -20,12 +22,16 @@ __all__ = [
     "BadCheckpoint",
     "Busy",
     "Diverged",
+    "Failed",
+    "Fitted",
+    "MlpSettings",
     "Progress",
     "PseudoLabelled",
     "Settings",
     "Task",
     "Trained",
     "Training",
+    "fit_members",
     "linked",
     "pseudo_label",
     "relabelled",

@@ -1,0 +1,232 @@
+"""Mlp: small networks side by side, each fitted on other rows, whose mean is the score."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm, logsigmoid
+
+from labelset.data import SparseRows
+from labelset.losses import FAR, Loss, describe_loss, read_loss
+
+MOST = 30.0
+"""How large log-odds may be: those of a link that gives 0 or 1 would be infinite."""
+ENTRIES = 1 << 22
+"""Hidden units, features or scores of rows that are in memory together."""
+LARGEST = 1 << 16
+"""Bytes of a described loss in a file."""
+DAMAGE = (
+    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError),
+    MemoryError,
+)
+"""What describing a loss that cannot be may raise."""
+FLOATS = {"centre": 1, "first": 3, "inner": 4, "shift": 3, "last": 3, "bias": 2}
+"""The weights in a file, and how many axes they have."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mlp:
+    """scores = the mean over members of last . h + bias, h = relu(norm(first . (x - centre) + b)).
+
+    `norm` gives the units of a row mean 0 and deviation 1; deeper networks repeat it with `inner`.
+    Where the loss has a link the mean is one of probabilities, and the scores are its log-odds;
+    else it is one of logits.
+
+    >>> one = torch.tensor([[[1.0, -1.0]]])  # 1 feature, 1 member, 2 units
+    >>> Mlp(torch.zeros(1), one, torch.zeros(0, 1, 2, 2), torch.zeros(1, 1, 2),
+    ...     torch.ones(1, 2, 1), torch.zeros(1, 1), None)
+    Mlp(1 members, 1 x 2 units, 1 features, 1 labels)
+    """
+
+    centre: Tensor
+    """(features,): what is subtracted from each feature."""
+    first: Tensor
+    """(features, members, units)."""
+    inner: Tensor
+    """(layers - 1, members, units, units)."""
+    shift: Tensor
+    """(layers, members, units): added before the units are normalised."""
+    last: Tensor
+    """(members, units, labels)."""
+    bias: Tensor
+    """(members, labels)."""
+    loss: Loss | None
+    """What the logits were trained by; None: they are log-odds."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    # ---- what is in it --------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.last.shape[0]
+
+    def __repr__(self) -> str:
+        units = f"{len(self.shift)} x {self.shift.shape[2]} units"
+        return f"Mlp({len(self)} members, {units}, {self.width} features, {self.labels} labels)"
+
+    @property
+    def width(self) -> int:
+        """How many features a row has."""
+        return self.first.shape[0]
+
+    @property
+    def labels(self) -> int:
+        """How many labels it gives scores of."""
+        return self.last.shape[2]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(t.numel() * t.element_size() for t in self._weights().values())
+
+    @property
+    def linked(self) -> bool:
+        """Whether scores are log-odds of probabilities."""
+        return self.loss is None or self.loss.link_missing() is None
+
+    def member(self, k: int) -> Mlp:
+        """The k-th network alone."""
+        at = slice(k, k + 1)
+        return replace(
+            self,
+            first=self.first[:, at],
+            inner=self.inner[:, at],
+            shift=self.shift[:, at],
+            last=self.last[at],
+            bias=self.bias[at],
+        )
+
+    # ---- evaluated ------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def __call__(self, features: Any) -> Tensor:
+        """(rows, labels) float32 scores of a tensor, sparse rows, or rows on disk, on the CPU."""
+        if len(features.shape) != 2 or features.shape[1] != self.width:
+            got = tuple(features.shape)
+            raise ValueError(f"the networks take (rows, {self.width}) features, got {got}")
+        out = torch.empty(len(features), self.labels)
+        each = max(self.first[0].numel(), self.width, self.labels * len(self))
+        size = max(16, ENTRIES // each)
+        for start in range(0, len(features), size):
+            rows = features[start : start + size].to(self.first.device)
+            out[start : start + size] = self.joined(self.logits(rows)).cpu()
+        return out
+
+    def logits(self, features: Tensor | SparseRows) -> Tensor:
+        """(members, rows, labels): what each network says."""
+        first = self.first.flatten(1)
+        if isinstance(features, SparseRows):
+            z = features @ first - self.centre @ first
+        else:
+            z = (features.to(first.dtype) - self.centre) @ first
+        h = units(z.view(-1, *self.first.shape[1:]).transpose(0, 1), self.shift[0])
+        for weight, shift in zip(self.inner, self.shift[1:], strict=True):
+            h = units(torch.bmm(h, weight), shift)
+        return torch.baddbmm(self.bias[:, None], h, self.last)
+
+    def joined(self, logits: Tensor) -> Tensor:
+        """(rows, labels) scores of the logits of all members."""
+        if not self.linked:
+            return logits.mean(0)
+        if self.loss is not None:
+            v = logits.flatten(0, 1).clamp(-FAR, FAR)
+            logits = self.loss.log_odds(v).reshape(logits.shape)
+        v = logits.clamp(-MOST, MOST)
+        if len(v) == 1:
+            return v[0]
+        # log of the mean p less log of the mean 1 - p, neither of which rounds to 0 or 1
+        return logsigmoid(v).logsumexp(0) - logsigmoid(-v).logsumexp(0)
+
+    def module(self) -> nn.Module:
+        """The same as a module of plain operations, whose `forward` takes dense features."""
+        return _Module(self)
+
+    # ---- in files -------------------------------------------------------------------------------
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: getattr(self, name) for name in FLOATS}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a safetensors file keeps, for `from_tensors`; the loss is JSON as bytes."""
+        described = json.dumps(describe_loss(self.loss)).encode()
+        stored = {name: t.cpu().contiguous() for name, t in self._weights().items()}
+        return stored | {"loss": torch.frombuffer(bytearray(described), dtype=torch.uint8)}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Mlp:
+        """The networks that `tensors` described; ValueError where they describe none."""
+        if {*tensors} != {*FLOATS, "loss"}:
+            names = ", ".join((*FLOATS, "loss"))
+            raise ValueError(f"small networks have the tensors {names}, got {[*tensors]}")
+        described = tensors["loss"]
+        if described.dtype != torch.uint8 or described.ndim != 1 or len(described) > LARGEST:
+            raise ValueError("loss of small networks must be at most 64 KiB of JSON, as bytes")
+        try:
+            loss = read_loss(json.loads(bytes(described.tolist())))
+        except DAMAGE as error:
+            raise ValueError(f"the loss of small networks: {error}") from None
+        return cls(**{name: tensors[name] for name in FLOATS}, loss=loss)
+
+
+class _Module(nn.Module):
+    """(rows, features) -> (rows, labels)."""
+
+    def __init__(self, mlp: Mlp) -> None:
+        super().__init__()
+        for name in FLOATS:
+            self.register_buffer(name, getattr(mlp, name))
+        self.loss = mlp.loss
+
+    def forward(self, features: Tensor) -> Tensor:
+        """The mean over members, as the networks themselves give it."""
+        mlp = object.__new__(Mlp)  # what the buffers are now, on whatever device, unchecked
+        held = {name: getattr(self, name) for name in FLOATS} | {"loss": self.loss}
+        for name, value in held.items():
+            object.__setattr__(mlp, name, value)
+        return mlp.joined(mlp.logits(features))
+
+
+def units(z: Tensor, shift: Tensor) -> Tensor:
+    """(members, rows, units) of a hidden layer, after a (members, units) shift."""
+    return layer_norm(z + shift[:, None], z.shape[-1:]).relu()
+
+
+# ---- checks -------------------------------------------------------------------------------------
+
+
+def _check(mlp: Mlp) -> None:
+    """The shapes fit one another and every weight is finite; ValueError otherwise."""
+    for name, axes in FLOATS.items():
+        t = getattr(mlp, name)
+        if t.dtype != torch.float32 or t.ndim != axes:
+            got = f"{t.dtype} {tuple(t.shape)}"
+            raise ValueError(f"{name} of small networks must be {axes}-D float32, got {got}")
+        if not bool(t.isfinite().all()):
+            raise ValueError(f"{name} of small networks must be finite")
+    features, members, width = mlp.first.shape
+    layers, labels = len(mlp.shift), mlp.last.shape[2]
+    expected = {
+        "centre": (features,),
+        "inner": (layers - 1, members, width, width),
+        "shift": (layers, members, width),
+        "last": (members, width, labels),
+        "bias": (members, labels),
+    }
+    if min(features, members, layers, labels) < 1 or width < 2:
+        raise ValueError("small networks need a feature, a member, a layer, a label and two units")
+    for name, shape in expected.items():
+        t = getattr(mlp, name)
+        if tuple(t.shape) != shape:
+            got = f"{tuple(t.shape)}"
+            raise ValueError(f"{name} of small networks must have shape {shape}, got {got}")
+    if mlp.loss is not None and mlp.linked:
+        try:
+            mlp.loss.link(torch.zeros(1, labels))
+        except DAMAGE as error:
+            raise ValueError(f"the loss of small networks with {labels} labels: {error}") from None

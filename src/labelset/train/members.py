@@ -1,0 +1,505 @@
+"""Small networks trained side by side: one for each fold that is left out, on the same batches."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from labelset import check, csr
+from labelset.data import SparseRows
+from labelset.labels import Labels
+from labelset.losses import Loss, Separable, as_loss, describe_loss
+from labelset.model import Mlp
+from labelset.model.mlp import units
+from labelset.train._checkpoint import Checkpoint
+from labelset.train._optimiser import share
+from labelset.train._state import Diverged
+from labelset.train.fitted import Failed, Fitted
+
+SPARSE = 0.1
+"""Up to this share of features that are not 0, a batch is multiplied as sparse rows."""
+PAUSE = 0.1
+"""Seconds between two reports of progress."""
+PACE = 5
+"""Steps after which it is known how long a fit will take."""
+GRID = 1 << 22
+"""Losses of scores on a grid that are in memory together."""
+
+
+@dataclass(frozen=True)
+class MlpSettings:
+    """How small networks are trained; what is None is chosen by `for_shape`."""
+
+    loss: Loss | str = "bce"
+    width: int | None = None
+    """Hidden units of a layer."""
+    layers: int = 1
+    dropout: float | None = None
+    """Share of hidden units that a step leaves out."""
+    noise: float | None = None
+    """Deviation of what is added to features in training; dense features are standardised."""
+    lr: float | None = None
+    """Highest learning rate of the one-cycle schedule."""
+    epochs: int | None = None
+    batch: int | None = None
+    """Rows of a step, those of the fold that is left out included."""
+    weight_decay: float = 0.01
+
+    def __post_init__(self) -> None:
+        if as_loss("loss", self.loss).reduction == "none":
+            raise ValueError('a loss is minimised: its reduction must be "mean" or "sum"')
+        check.whole("layers", self.layers, low=1)
+        check.number("weight_decay", self.weight_decay, low=0.0)
+        for name, low in {"width": 2, "epochs": 1, "batch": 1}.items():
+            if getattr(self, name) is not None:
+                check.whole(name, getattr(self, name), low=low)
+        for name in ("noise", "lr"):
+            if getattr(self, name) is not None:
+                check.number(name, getattr(self, name), low=0.0)
+        if self.dropout is not None:
+            check.fraction("dropout", self.dropout)
+
+    def resolved(self, default: MlpSettings) -> MlpSettings:
+        """With what is None taken from other settings."""
+        missing = {f.name: getattr(default, f.name) for f in fields(self)}
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return MlpSettings(**(missing | given))
+
+    def as_json(self) -> dict[str, Any]:
+        """For people and for telling settings apart; a loss in no catalogue is only named."""
+        loss = as_loss("loss", self.loss)
+        try:
+            described = describe_loss(loss)
+        except TypeError:
+            described = repr(loss)
+        return asdict(replace(self, loss="bce")) | {"loss": described}
+
+
+def for_shape(rows: int, features: int, labels: int, sparse: bool) -> MlpSettings:
+    """Settings for data of a shape: short and at a high rate beats long."""
+    if sparse:
+        return MlpSettings(width=256, dropout=0.5, noise=0.0, lr=5e-3, epochs=8, batch=256)
+    return MlpSettings(width=256, dropout=0.5, noise=0.5, lr=3e-3, epochs=20, batch=128)
+
+
+def fit_members(
+    features: Tensor | SparseRows,
+    labels: Labels,
+    folds: Tensor,
+    settings: Sequence[MlpSettings],
+    *,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+    seconds: float | None = None,
+    device: torch.device | str = "cpu",
+    checkpoint: str | Path | None = None,
+    save_seconds: float | None = None,
+) -> list[Fitted | Failed]:
+    """Fit one network per fold for each of the settings.
+
+    Member k is fitted on the rows whose fold is not k, and scores those whose fold is k; all read
+    the same batches. Without any fold (-1 everywhere) one network is fitted on all rows.
+    A setting that would not be done when `seconds` are over, or diverges, is `Failed`. With a
+    `checkpoint` folder a fit that was killed goes on where it was, and ends as if nothing had
+    happened.
+
+    >>> x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+    >>> fitted, = fit_members(x, Labels.from_dense(x[:, :2] > 0), torch.arange(60) % 3,
+    ...     [MlpSettings(width=16, lr=0.02, epochs=30, batch=16)])
+    >>> fitted.model
+    Mlp(3 members, 1 x 16 units, 4 features, 2 labels)
+    >>> float(((fitted.scores > 0) == (x[:, :2] > 0)).float().mean()) > 0.8
+    True
+    """
+    began = time.perf_counter()
+    data = _Rows.of(features, labels, folds, device)
+    default = for_shape(len(folds), data.width, labels.n, data.sparse)
+    complete = [one.resolved(default) for one in settings]
+    costs = [float(one.width or 1) * (one.epochs or 1) for one in complete]
+    done = 0.0
+    fitted: list[Fitted | Failed] = []
+    for one, cost in zip(complete, costs, strict=True):
+        left = None if seconds is None else seconds - (time.perf_counter() - began)
+        watch = _Watch(progress, left, done / sum(costs), cost / sum(costs))
+        try:
+            run = _Training(data, one, seed)
+            file = None
+            if checkpoint is not None:
+                file = run.checkpoint(Path(checkpoint), save_seconds)
+            fitted.append(run.fit(watch, file))
+        except (Diverged, _OutOfTime) as error:
+            fitted.append(Failed(str(error)))
+        done += cost
+        if progress is not None:
+            progress(done / sum(costs))
+    return fitted
+
+
+class _OutOfTime(RuntimeError):
+    """A fit would take longer than there is time."""
+
+
+class _Watch:
+    """Reports progress, and ends a fit that would not be done in time."""
+
+    def __init__(
+        self,
+        progress: Callable[[float], None] | None,
+        seconds: float | None,
+        before: float,
+        part: float,
+    ) -> None:
+        self.progress, self.seconds, self.before, self.part = progress, seconds, before, part
+        self.began = self.told = time.perf_counter()
+        self.first = 0
+
+    def start(self, step: int) -> None:
+        """Fitting begins, or goes on, with this step."""
+        self.began, self.first = time.perf_counter(), step
+
+    def step(self, step: int, steps: int) -> None:
+        """So many steps are done."""
+        now = time.perf_counter()
+        spent, taken = now - self.began, step - self.first
+        if self.seconds is not None and (taken >= PACE or spent > self.seconds):
+            needed = spent / taken * (steps - self.first)
+            if needed > self.seconds:
+                raise _OutOfTime(
+                    f"would take about {needed:.0f} s, and {max(self.seconds, 0.0):.0f} s are left"
+                )
+        if self.progress is not None and now - self.told >= PAUSE:
+            self.told = now
+            self.progress(self.before + self.part * step / steps)
+
+
+# ---- rows ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows to fit and score, on the device."""
+
+    features: Tensor | SparseRows
+    """As they are multiplied, which their density decides, not how they came."""
+    labels: Labels
+    folds: Tensor
+    centre: Tensor
+    """(features,): their mean, where they are dense; else 0."""
+    scale: Tensor
+    """(features,): 1 / their deviation, where they are dense; else 1."""
+    members: int
+
+    @classmethod
+    def of(cls, features: Tensor | SparseRows, labels: Labels, folds: Tensor, device: Any) -> _Rows:
+        if not len(features) == len(labels) == len(folds) or not len(folds):
+            got = f"{len(features)}, {len(labels)} and {len(folds)}"
+            raise ValueError(f"features, labels and folds need the same rows, at least one: {got}")
+        if not features.shape[1] or not labels.n:
+            raise ValueError("small networks need at least one feature and one label")
+        stored = features.filled() if isinstance(features, SparseRows) else features
+        if not bool(stored.isfinite().all()):
+            raise ValueError("features of small networks must be finite; fill in what is missing")
+        width = features.shape[1]
+        centre, scale = torch.zeros(width), torch.ones(width)
+        x: Tensor | SparseRows
+        if int(stored.count_nonzero()) <= SPARSE * len(features) * width:
+            x = features if isinstance(features, SparseRows) else _sparse(features)
+        else:
+            x = features.dense() if isinstance(features, SparseRows) else features.float()
+            deviation, mean = torch.std_mean(x.double(), dim=0, correction=0)
+            centre = mean.float()
+            scale = torch.where(deviation > 1e-6 * mean.abs(), 1 / deviation, 1.0).float()
+        return cls(
+            x.to(device),
+            labels.to(device),
+            folds.to(device),
+            centre.to(device),
+            scale.to(device),
+            max(int(folds.max()) + 1, 1),
+        )
+
+    @property
+    def sparse(self) -> bool:
+        return isinstance(self.features, SparseRows)
+
+    @property
+    def width(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def device(self) -> torch.device:
+        return self.folds.device
+
+    def frequencies(self) -> Tensor:
+        """(members, labels): how often each label is on in the rows that a member is fitted on."""
+        y = self.labels
+        value = torch.ones(len(y.indices), device=self.device) if y.values is None else y.values
+        unknown = value.isnan()
+        place = (self.folds[y.rows()] + 1) * y.n + y.indices
+
+        def by_fold(entries: Tensor) -> Tensor:
+            total = torch.zeros((self.members + 1) * y.n, dtype=torch.float64, device=self.device)
+            total.index_add_(0, place, entries.double())
+            return total.view(-1, y.n)
+
+        on, lost = by_fold(torch.where(unknown, 0.0, value)), by_fold(unknown)
+        rows = torch.bincount(self.folds + 1, minlength=self.members + 1)[: self.members + 1]
+        known = rows[:, None] - lost
+        # half a row of either kind, so that a constant label has a finite score
+        return (on.sum(0) - on[1:] + 0.5) / (known.sum(0) - known[1:] + 1.0)
+
+    def fingerprint(self) -> str:
+        """Tells these rows, labels and folds from others."""
+        x, y = self.features, self.labels
+        held = [self.folds, y.indptr, y.indices, y.values]
+        held += [x.indptr, x.indices, x.values] if isinstance(x, SparseRows) else [x]
+        counted = hashlib.sha256(f"{tuple(x.shape)} {y.shape}".encode())
+        for t in held:
+            if t is not None:
+                counted.update(t.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+        return counted.hexdigest()
+
+
+def _sparse(x: Tensor) -> SparseRows:
+    rows, columns = x.nonzero(as_tuple=True)
+    starts = csr.pointers(rows, len(x))
+    values = x[rows, columns].float()
+    return SparseRows(starts, columns.to(torch.int32), x.shape[1], csr.plain(values))
+
+
+def _turned(x: SparseRows) -> SparseRows:
+    """The transpose."""
+    order = torch.argsort(x.indices, stable=True)
+    values = None if x.values is None else x.values[order]
+    starts = csr.pointers(x.indices.long(), x.width)
+    return SparseRows(starts, x.rows()[order].to(torch.int32), len(x), values)
+
+
+# ---- training -----------------------------------------------------------------------------------
+
+
+class _Training:
+    """The networks of one setting, and where their training stands.
+
+    Every random number follows from the seed, the member's number and the step: a member's do not
+    depend on who is beside it, and training goes on from weights and moments alone.
+    """
+
+    def __init__(self, data: _Rows, settings: MlpSettings, seed: int) -> None:
+        self.data, self.settings, self.seed = data, settings, seed
+        self.loss: Loss = as_loss("loss", settings.loss).to(data.device)
+        self.width, self.epochs, self.rate, self.noise = (
+            *(settings.width or 2, settings.epochs or 1),
+            *(settings.lr or 0.0, settings.noise or 0.0),
+        )
+        rows = len(data.folds)
+        self.batch = min(settings.batch or rows, rows)
+        self.steps = self.epochs * math.ceil(rows / self.batch)
+        self.done, self.seconds = 0, 0.0
+        self.weights = self._start()
+        decayed = [self.weights[name] for name in ("first", "inner", "last")]
+        free = [self.weights[name] for name in ("shift", "bias")]
+        groups = [
+            {"params": decayed, "weight_decay": settings.weight_decay},
+            {"params": free, "weight_decay": 0.0},
+        ]
+        self.optimiser = torch.optim.AdamW(groups, fused=True)
+
+    def _start(self) -> dict[str, nn.Parameter]:
+        """Weights are drawn, the output starts with the frequencies of labels."""
+        data, members, width = self.data, self.data.members, self.width
+        deeper = self.settings.layers - 1
+
+        def draw(what: str, *shape: int) -> Tensor:
+            bound = shape[-2] ** -0.5
+            each = [
+                torch.empty(shape).uniform_(-bound, bound, generator=self._random(what, k))
+                for k in range(members)
+            ]
+            return torch.stack(each)
+
+        tensors = {
+            "first": draw("first", data.width, width).transpose(0, 1).contiguous(),
+            "inner": draw("inner", deeper, width, width).transpose(0, 1).contiguous(),
+            "shift": torch.zeros(deeper + 1, members, width),
+            "last": draw("last", width, data.labels.n),
+            "bias": _prior(self.loss.at(0), data.frequencies()),
+        }
+        return {name: nn.Parameter(t.to(data.device)) for name, t in tensors.items()}
+
+    def _random(self, *what: Any, device: torch.device | str = "cpu") -> torch.Generator:
+        """A generator for one purpose alone."""
+        name = json.dumps([self.seed, *what]).encode()
+        number = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little")
+        return torch.Generator(device).manual_seed(number)
+
+    def fit(self, watch: _Watch, file: Checkpoint | None) -> Fitted:
+        """Train to the end, then score."""
+        state = None if file is None else file.begin(resume=True)
+        if state is not None:
+            self.restore(state)
+        began = time.perf_counter() - self.seconds
+        watch.start(self.done)
+        while self.done < self.steps:
+            self._step()
+            self.seconds = time.perf_counter() - began
+            if file is not None and (self.done == self.steps or file.due()):
+                self._refuse_diverged()
+                file.save(self.done, self.state)
+            watch.step(self.done, self.steps)
+        self._refuse_diverged()
+        model = self.model()
+        scores = torch.zeros(len(self.data.folds), self.data.labels.n)
+        for k in range(self.data.members):
+            own = (self.data.folds == k).nonzero()[:, 0]
+            scores[own.cpu()] = model.member(k)(self.data.features[own].to("cpu"))
+        if not bool(scores.isfinite().all()):
+            raise Diverged("a score is infinite or NaN; lower lr")
+        about = {"settings": self.settings.as_json(), "members": self.data.members}
+        about["sparse"] = self.data.sparse
+        loss = None if model.linked else self.loss
+        seconds = time.perf_counter() - began
+        return Fitted(scores, model, loss, seconds, about)
+
+    def model(self) -> Mlp:
+        """The networks as they are now, on the CPU, for features as they came."""
+        held = {name: p.detach().cpu().clone() for name, p in self.weights.items()}
+        held["first"] *= self.data.scale.cpu()[:, None, None]
+        return Mlp(centre=self.data.centre.cpu(), loss=self.loss.to("cpu"), **held)
+
+    def _refuse_diverged(self) -> None:
+        if not all(bool(p.isfinite().all()) for p in self.weights.values()):
+            raise Diverged("a weight became infinite or NaN; lower lr")
+
+    # ---- one step -------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        """One batch for all members."""
+        a_epoch = self.steps // self.epochs
+        epoch, at = divmod(self.done, a_epoch)
+        order = torch.randperm(len(self.data.folds), generator=self._random("order", epoch))
+        rows = order[at * self.batch : (at + 1) * self.batch].to(self.data.device)
+        x = self.data.features[rows]
+        if isinstance(x, Tensor):
+            x = (x - self.data.centre) * self.data.scale
+            if self.noise:
+                noise = torch.empty(x.shape)
+                noise.normal_(generator=self._random("noise", self.done))
+                x += self.noise * noise.to(x.device)
+        first = self.weights["first"]
+        with torch.no_grad():
+            z = (x @ first.flatten(1)).requires_grad_()
+        hidden = z.view(len(rows), *first.shape[1:]).transpose(0, 1)
+        value = self._value(self._logits(hidden), rows, epoch)
+        other = [p for name, p in self.weights.items() if name != "first" and p.numel()]
+        slope, *slopes = torch.autograd.grad(value, [z, *other])
+        for p, g in zip(other, slopes, strict=True):
+            p.grad = g
+        turned = _turned(x) if isinstance(x, SparseRows) else x.T
+        first.grad = (turned @ slope).view(first.shape)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate * share("one-cycle", self.done, self.steps)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        self.done += 1
+
+    def _logits(self, z: Tensor) -> Tensor:
+        """(members, rows, labels) of the first layer's products, hidden units left out at random.
+
+        A byte of a drawn number decides about a unit: drawing one number each would take as long
+        as the products.
+        """
+        w, p = self.weights, self.settings.dropout or 0.0
+        gone = round(256 * p)
+        for layer, shift in enumerate(w["shift"]):
+            z = units(z if layer == 0 else torch.bmm(z, w["inner"][layer - 1]), shift)
+            if gone:
+                z = z * self._kept(layer, z.shape, gone)
+        return torch.baddbmm(w["bias"][:, None], z, w["last"])
+
+    def _kept(self, layer: int, shape: torch.Size, gone: int) -> Tensor:
+        """(members, rows, units): 0 for units left out, else what keeps the mean as it is."""
+        members, rows, width = shape
+        words = torch.empty(members, -(-rows * width // 8), dtype=torch.int64)
+        for k in range(members):
+            words[k].random_(-(2**63), None, generator=self._random("units", k, layer, self.done))
+        drawn = words.view(torch.uint8)[:, : rows * width].view(shape)
+        return (drawn >= gone).to(self.data.device, torch.float32).mul_(256 / (256 - gone))
+
+    def _value(self, logits: Tensor, rows: Tensor, epoch: int) -> Tensor:
+        """The losses of all members, each on the rows that are not of its own fold.
+
+        Separable ones are one sum over entries, in which those rows count as unknown.
+        """
+        loss, y = self.loss.at(epoch), self.data.labels[rows]
+        member = torch.arange(len(logits), device=rows.device)[:, None]
+        own = self.data.folds[rows] == member
+        if isinstance(loss, Separable):
+            known = y.dense().expand(logits.shape).masked_fill(own[..., None], torch.nan)
+            total: Tensor = replace(loss, reduction="sum")(
+                logits.flatten(0, 1), known.flatten(0, 1)
+            )
+            return total / len(rows)
+        others = [(~left).nonzero()[:, 0] for left in own]
+        parts = [loss(v[at], y[at]) for v, at in zip(logits, others, strict=True) if len(at)]
+        return torch.stack(parts).sum() if parts else 0 * logits.sum()
+
+    # ---- kept -----------------------------------------------------------------------------------
+
+    def checkpoint(self, folder: Path, every: float | None) -> Checkpoint:
+        """Where this fit's state is kept: in a folder of its own, by what is fitted on what."""
+        about: Mapping[str, Any] = {
+            "settings": self.settings.as_json(),
+            "seed": self.seed,
+            "data": self.data.fingerprint(),
+        }
+        name = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
+        return Checkpoint(folder / name, about, every)
+
+    def state(self) -> dict[str, Any]:
+        """All that changes."""
+        return {
+            "done": self.done,
+            "seconds": self.seconds,
+            "weights": {name: p.detach() for name, p in self.weights.items()},
+            "optimiser": self.optimiser.state_dict(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was."""
+        self.done, self.seconds = state["done"], state["seconds"]
+        with torch.no_grad():
+            for name, p in self.weights.items():
+                p.copy_(state["weights"][name])
+        self.optimiser.load_state_dict(state["optimiser"])
+
+
+def _prior(loss: Loss, frequency: Tensor) -> Tensor:
+    """The scores by which a loss is least where nothing is known but (members, labels) frequencies.
+
+    Found on a grid; losses that are no sums over entries start with log-odds.
+    """
+    out = frequency.logit().float()
+    if not isinstance(loss, Separable):
+        return out
+    n = frequency.shape[1]
+    loss = loss.bind(n)
+    grid = torch.linspace(-12, 12, 481, dtype=torch.float64, device=frequency.device)
+    some = max(1, GRID // len(grid))
+    for start in range(0, n, some):
+        at = torch.arange(start, min(start + some, n), device=frequency.device)
+        v = grid[:, None].expand(-1, len(at))
+        here = loss.select_labels(at, n)
+        pos, neg = here.pos(v), here.neg(v)
+        for k, p in enumerate(frequency[:, at]):
+            out[k, at] = grid[(p * pos + (1 - p) * neg).argmin(0)].float()
+    return out

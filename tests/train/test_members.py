@@ -1,0 +1,269 @@
+"""Members: each scores rows that it has not seen, and is what it would be alone."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from labelset import Labels, losses
+from labelset.data import SparseRows
+from labelset.train import Failed, MlpSettings, fit_members
+
+ROWS, FEATURES, LABELS, FOLDS = 90, 6, 4, 3
+SETTINGS = MlpSettings(width=16, epochs=4, batch=16, lr=0.01)
+
+
+@pytest.fixture(scope="module")
+def dense():
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(ROWS, FEATURES, generator=g)
+    y = (x[:, :LABELS] + 0.1 * torch.randn(ROWS, LABELS, generator=g) > 0.3).float()
+    return x, y, torch.arange(ROWS) % FOLDS
+
+
+@pytest.fixture(scope="module")
+def few():
+    """Binary features of which one in twenty is 1."""
+    g = torch.Generator().manual_seed(1)
+    x = (torch.rand(ROWS, 40, generator=g) < 0.05).float()
+    y = torch.stack([x[:, 10 * j : 10 * j + 10].amax(1) for j in range(LABELS)], dim=1)
+    return x, y, torch.arange(ROWS) % FOLDS
+
+
+def sparse(x):
+    filled = x != 0
+    starts = torch.cat([torch.zeros(1, dtype=torch.int64), filled.sum(1).cumsum(0)])
+    return SparseRows.from_csr(starts, filled.nonzero()[:, 1], x.shape[1], x[filled])
+
+
+def fit(table, *settings, **options):
+    x, y, folds = table
+    return fit_members(x, Labels.from_dense(y), folds, settings or [SETTINGS], **options)
+
+
+def close(a, b):
+    torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["dense", "few"])
+def test_learns_and_scores_are_the_members_own(kind, request):
+    table = request.getfixturevalue(kind)
+    x, y, folds = table
+    (done,) = fit(table, replace(SETTINGS, epochs=30, lr=0.02, dropout=0.2, noise=0.1))
+    assert float(((done.scores > 0) == (y > 0.5)).float().mean()) > 0.8
+    assert done.loss is None
+    assert done.seconds > 0
+    for k in range(FOLDS):
+        close(done.model.member(k)(x[folds == k]), done.scores[folds == k])
+    assert done.about["sparse"] == (kind == "few")
+
+
+@pytest.mark.parametrize("loss", ["bce", "two-way"])
+@pytest.mark.parametrize("kind", ["dense", "few"])
+def test_own_labels_do_not_reach_a_rows_scores(kind, loss, request):
+    x, y, folds = request.getfixturevalue(kind)
+    settings = replace(SETTINGS, loss=losses.build(loss), layers=2)
+    (before,) = fit((x, y, folds), settings)
+    other = torch.where(folds[:, None] == 1, 1 - y, y)
+    (after,) = fit((x, other, folds), settings)
+    assert torch.equal(before.scores[folds == 1], after.scores[folds == 1])
+    assert not torch.equal(before.scores[folds == 0], after.scores[folds == 0])
+
+
+def test_a_member_is_the_same_alone_and_beside_others(dense):
+    x, y, folds = dense
+    settings = replace(SETTINGS, layers=2)
+    (together,) = fit(dense, settings)
+    (alone,) = fit((x, y, torch.where(folds == 0, 0, -1)), settings)
+    close(alone.scores[folds == 0], together.scores[folds == 0])
+    close(alone.model(x), together.model.member(0)(x))
+    assert bool((alone.scores[folds != 0] == 0).all())
+    (beside,) = fit((x, y, torch.where(folds == 1, 1, -1)), settings)
+    close(beside.scores[folds == 1], together.scores[folds == 1])
+
+
+def test_settings_are_fitted_as_if_alone_and_equal_calls_are_equal(dense):
+    others = replace(SETTINGS, loss="asl"), replace(SETTINGS, width=8, epochs=2, noise=0.0)
+    many = fit(dense, SETTINGS, *others, SETTINGS, seed=3)
+    for settings, one in zip([SETTINGS, *others, SETTINGS], many, strict=True):
+        (again,) = fit(dense, settings, seed=3)
+        assert torch.equal(again.scores, one.scores)
+        assert torch.equal(again.model(dense[0]), one.model(dense[0]))
+    assert not torch.equal(fit(dense, seed=4)[0].scores, many[0].scores)
+    assert not torch.equal(many[0].model.first[:, 0], many[0].model.first[:, 1])
+
+
+@pytest.mark.parametrize("kind", ["dense", "few"])
+def test_features_may_come_dense_or_sparse(kind, request):
+    x, y, folds = request.getfixturevalue(kind)
+    (a,), (b,) = fit((x, y, folds)), fit((sparse(x), y, folds))
+    close(a.scores, b.scores)
+    close(a.model(sparse(x)), b.model(x))
+
+
+def test_dense_features_of_any_scale(dense):
+    x, y, folds = dense
+    (a,), (b,) = fit((x, y, folds)), fit((x * 1000 + 5000, y, folds))
+    torch.testing.assert_close(a.scores, b.scores, rtol=0.01, atol=0.02)
+    torch.testing.assert_close(a.model(x), b.model(x * 1000 + 5000), rtol=0.01, atol=0.02)
+
+
+def test_all_rows_fitted_by_one(dense):
+    x, y, _ = dense
+    (done,) = fit((x, y, torch.full((ROWS,), -1)))
+    assert bool((done.scores == 0).all())
+    assert len(done.model) == 1
+    assert float(((done.model(x) > 0) == (y > 0.5)).float().mean()) > 0.7
+
+
+@pytest.mark.parametrize("name", losses.names())
+def test_every_loss(few, name):
+    loss = losses.build(name, **({"pos": "bce", "neg": "hill"} if name == "mix" else {}))
+    (done,) = fit(few, replace(SETTINGS, loss=loss))
+    linked = loss.link_missing() is None
+    assert (done.loss is None) == linked
+    assert bool(done.scores.isfinite().all())
+    assert done.scores.dtype == torch.float32
+    assert not torch.equal(done.scores, fit(few)[0].scores) or name == "bce"
+
+
+def test_sums_and_losses_that_change_with_the_epoch(dense):
+    total = losses.build("bce") + 0.5 * losses.build("two-way")
+    late = losses.build("splc", base="bce", start_epoch=99)
+    plain, summed, never = fit(
+        dense, SETTINGS, *(replace(SETTINGS, loss=loss) for loss in (total, late))
+    )
+    assert bool(summed.scores.isfinite().all())
+    assert never.loss is late
+    close(never.scores, plain.scores)
+
+
+@pytest.mark.parametrize("loss", ["bce", "two-way", "sigmoid-f1"])
+def test_unknown_entries_have_no_influence(few, loss):
+    x, y, folds = few
+    g = torch.Generator().manual_seed(2)
+    unknown = torch.rand(ROWS, LABELS, generator=g) < 0.3
+    unknown[5] = True
+    settings = replace(SETTINGS, loss=losses.build(loss))
+    (done,) = fit((x, y.masked_fill(unknown, torch.nan), folds), settings)
+    (full,) = fit((x, y, folds), settings)
+    assert bool(done.scores.isfinite().all())
+    assert not torch.equal(done.scores, full.scores)
+    if loss == "bce":  # a row of which nothing is known may be any row
+        moved = x.clone()
+        moved[5] = 0
+        (other,) = fit((moved, y.masked_fill(unknown, torch.nan), folds), settings)
+        rest = torch.arange(ROWS) != 5
+        close(other.scores[rest], done.scores[rest])
+
+
+def test_one_positive_and_constant_labels(dense):
+    x, y, folds = dense
+    y = y.clone()
+    y[:, 0], y[:, 1], y[:, 2] = 0, 1, 0
+    y[7, 2] = 1
+    for loss in ("bce", "asl", "two-way"):
+        (done,) = fit((x, y, folds), replace(SETTINGS, loss=loss))
+        assert bool(done.scores.isfinite().all())
+        if loss == "bce":
+            assert bool((done.scores[:, 0] < -2).all())
+            assert bool((done.scores[:, 1] > 2).all())
+
+
+@pytest.mark.parametrize(("rows", "features"), [(2, 1), (2, 5), (3, 1)])
+def test_tiny_data(rows, features):
+    x = torch.arange(rows * features).reshape(rows, features).float()
+    y = torch.tensor([[1.0], [0.0], [1.0]])[:rows]
+    for table in ((x, y, torch.arange(rows) % 2), (torch.zeros_like(x), y, torch.arange(rows) % 2)):
+        (done,) = fit(table, MlpSettings())
+        assert bool(done.scores.isfinite().all())
+
+
+def test_a_diverged_setting_fails_alone(dense):
+    bad, good = fit(dense, replace(SETTINGS, lr=1e30), SETTINGS)
+    assert isinstance(bad, Failed)
+    assert "lower lr" in bad.reason
+    assert torch.equal(good.scores, fit(dense)[0].scores)
+
+
+def test_a_setting_for_which_there_is_no_time_fails_alone(dense):
+    long = replace(SETTINGS, epochs=1_000_000)
+    failed, done = fit(dense, long, SETTINGS, seconds=60.0)
+    assert isinstance(failed, Failed)
+    assert "s are left" in failed.reason
+    assert torch.equal(done.scores, fit(dense)[0].scores)
+
+
+class Killed(KeyboardInterrupt):
+    pass
+
+
+@pytest.mark.parametrize("kind", ["dense", "few"])
+def test_resumed_training_ends_as_if_nothing_had_happened(kind, request, tmp_path, monkeypatch):
+    monkeypatch.setattr("labelset.train.members.PAUSE", 0.0)
+    table = request.getfixturevalue(kind)
+    settings = SETTINGS, replace(SETTINGS, loss="asl", layers=2)
+    whole = fit(table, *settings)
+    shares = []
+
+    def killed(share):
+        shares.append(share)
+        if share > 0.7:
+            raise Killed
+
+    options = {"checkpoint": tmp_path, "save_seconds": 0.0}
+    with pytest.raises(Killed):
+        fit(table, *settings, progress=killed, **options)
+    again = fit(table, *settings, **options)
+    for a, b in zip(whole, again, strict=True):
+        assert torch.equal(a.scores, b.scores)
+        assert torch.equal(a.model(table[0]), b.model(table[0]))
+    done = fit(table, *settings, progress=shares.append, **options)
+    assert torch.equal(done[0].scores, whole[0].scores)
+    assert done[0].seconds >= again[0].seconds - 0.5
+
+
+def test_a_checkpoint_of_other_rows_or_settings_is_not_used(dense, tmp_path):
+    x, y, folds = dense
+    fit(dense, checkpoint=tmp_path)
+    for table, settings, seed in [
+        ((x + 1e-3 * x**2, y, folds), SETTINGS, 0),
+        ((x, 1 - y, folds), SETTINGS, 0),
+        ((x, y, folds.flip(0)), SETTINGS, 0),
+        (dense, replace(SETTINGS, lr=0.02), 0),
+        (dense, SETTINGS, 1),
+    ]:
+        (kept,) = fit(table, settings, seed=seed, checkpoint=tmp_path)
+        (plain,) = fit(table, settings, seed=seed)
+        assert torch.equal(kept.scores, plain.scores)
+
+
+def test_progress_rises_to_1(dense):
+    shares = []
+    fit(dense, SETTINGS, SETTINGS, progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"loss": losses.build("bce", reduction="none")}, "reduction"),
+        ({"width": 1}, "width"),
+        ({"layers": 0}, "layers"),
+        ({"epochs": 0}, "epochs"),
+        ({"dropout": 1.0}, "dropout"),
+        ({"lr": -1.0}, "lr"),
+    ],
+)
+def test_settings_are_checked(change, message):
+    with pytest.raises(ValueError, match=message):
+        MlpSettings(**change)
+
+
+def test_data_is_checked(dense):
+    x, y, folds = dense
+    with pytest.raises(ValueError, match="the same rows"):
+        fit((x[:-1], y, folds))
+    with pytest.raises(ValueError, match="must be finite"):
+        fit((torch.where(x > 2, torch.nan, x), y, folds))
