@@ -140,6 +140,7 @@ class ProbMap(Learned, ABC):
         super().__post_init__()
         self.loss = read_loss(self.loss)
         self.quality: Quality | None = None
+        self.unseen: Tensor | None = None
 
     @property
     def scales(self) -> bool:
@@ -156,7 +157,7 @@ class ProbMap(Learned, ABC):
 
         Unknown entries are left out, whatever their scores. `quality` then says what the map does
         for rows that it has not seen, by cross-validation over `folds` parts of the rows, drawn
-        with `seed`; `folds=0` leaves that out.
+        with `seed`, and `unseen` has their probabilities; `folds=0` leaves that out.
         """
         v, given = inputs.paired_scores(scores, labels)
         if check.whole("folds", folds) == 1:
@@ -168,8 +169,11 @@ class ProbMap(Learned, ABC):
         if self.needs_fit:
             _refuse_one_sided(y)
             learnt = self._learned(self.log_odds(v), y)
-        quality = self._cross_validate(v, y, folds, seed)
-        self.learnt, self.quality = learnt, quality
+        self.unseen = self._cross_fitted(v, y, folds, seed)
+        self.learnt, self.quality = learnt, None
+        if self.unseen is not None:
+            parts = min(folds, len(y)) if self.needs_fit else 0
+            self.quality = Quality(ace(self.before(v), y), ace(self.unseen, y), parts)
         return self
 
     def __call__(self, scores: Any) -> Tensor:
@@ -204,15 +208,12 @@ class ProbMap(Learned, ABC):
         u = self.log_odds(v.clamp(-FAR, FAR)).clamp(-FAR, FAR)  # so that 0 * u is a number
         return self._map(u).clamp(0.0, 1.0)
 
-    def _cross_validate(self, v: Tensor, y: Tensor, folds: int, seed: int) -> Quality | None:
+    def _cross_fitted(self, v: Tensor, y: Tensor, folds: int, seed: int) -> Tensor | None:
         """None where rows are too few, or one part holds all that are on (or off)."""
         folds = min(folds, len(y))
         if folds < 2 or not bool((~y.isnan()).any()):
             return None
-        after = self._out_of_fold(v, y, fold_numbers(len(y), folds, seed).to(v.device))
-        if after is None:
-            return None
-        return Quality(ace(self.before(v), y), ace(after, y), folds if self.needs_fit else 0)
+        return self._out_of_fold(v, y, fold_numbers(len(y), folds, seed).to(v.device))
 
     def _out_of_fold(self, v: Tensor, y: Tensor, part: Tensor) -> Tensor | None:
         """The probability of each row from a map that was fitted without its part."""

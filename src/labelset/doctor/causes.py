@@ -242,9 +242,11 @@ def of_probabilities(run: SavedModel, part: Split, p: Tensor) -> list[Finding]:
     """Probabilities that are not true, though the link is right."""
     if not _both_kinds(part):
         return []
-    quality = calibrate.build("platt", loss=run.loss).fit(part.scores, part.labels).quality
     now = reliability(p, part.labels).ace()
-    if quality is None or now < GAP or quality.after > now / 2:
+    if now < GAP:
+        return []
+    quality = calibrate.build("platt", loss=run.loss).fit(part.scores, part.labels).quality
+    if quality is None or quality.after > now / 2:
         return []
     return [
         Finding(

@@ -51,6 +51,7 @@ RESAMPLED = 2**31  # numbers that resampling may touch per view; fewer resamples
 FIGURES = "judged.npz"
 JUDGEMENT = "judgement.npz"
 SECONDS = 10.0  # for the proofs about one head
+RADII = 0.5  # seconds for those of a head that can represent every label set
 
 ROUNDS = 100  # of the bootstrap of thresholds
 FEWEST = 40  # rounds, below which its ends say nothing
@@ -173,8 +174,9 @@ class Judge:
     def _platt(self) -> ProbMap | None:
         """Fitted on all validation rows; None where there is nothing on, or nothing off."""
         valid = self.model.held_out()
+        platt = calibrate.build("platt", loss=self.model.loss)
         try:
-            return calibrate.build("platt", loss=self.model.loss).fit(valid.scores, valid.labels)
+            return platt.fit(valid.scores, valid.labels, folds=2)
         except ValueError:
             return None
 
@@ -198,16 +200,9 @@ class Judge:
     def _calibrated(self, split: str) -> Tensor:
         if split == "test":
             return self._calibrated_test
-        valid, both = self.model.scored(split), self.raw(split).clone()
-        scores = _known_scores(valid)
-        for judged, taught in ((0, 1), (1, 0)):
-            chosen = calibrate.build("platt", loss=self.model.loss)
-            try:
-                chosen.fit(scores[taught::2], valid.labels[taught::2], folds=0)
-            except ValueError:  # nothing on, or nothing off: there is nothing to learn from
-                continue
-            both[judged::2] = chosen(scores[judged::2])
-        return both
+        if self._platt is None or self._platt.unseen is None:
+            return self.raw(split)
+        return self._platt.unseen.to(self.raw(split).dtype)
 
     def finish(self, optimise: str) -> SavedModel:
         """The model with a calibrator, where one helps, and the rule for a metric."""
@@ -453,17 +448,20 @@ class _Verdict:
 def proof_of(model: SavedModel, seconds: float = SECONDS) -> dict[str, Any] | None:
     """Verdicts on the distinct test label sets, those of most rows first; None without a head.
 
-    Label sets that are not reached within `seconds` are counted as `left`.
+    Label sets that are not reached within `seconds` are counted as `left`. Where the rows of the
+    head are linearly independent all can be represented; then only radii are looked for, briefly.
     """
     if model.head is None:
         return None
     weight = model.head.matrix()[0].detach().double().cpu().numpy()
+    free = bool(independent(weight))
+    seconds = min(seconds, RADII) if free else seconds
     sets, which = distinct(model.splits["test"].labels)
     repeats = np.bincount(which, minlength=len(sets))
     verdicts = list(_verdicts(model, sets, repeats, seconds))
     return {
-        "independent": bool(independent(weight)),
-        "counts": _counts(verdicts, len(which)),
+        "independent": free,
+        "counts": _counts(verdicts, len(which), free),
         "distinct": len(sets),
         "features": weight.shape[1],
         "never": [v.listed() for v in verdicts if v.status == "unargmaxable"][:MOST],
@@ -500,8 +498,10 @@ def _verdict(proof: Verification, at: int, rows: int) -> _Verdict:
     return _Verdict(verdict.status, on.tolist(), rows, blame, float(radius))
 
 
-def _counts(verdicts: list[_Verdict], rows: int) -> dict[str, int]:
+def _counts(verdicts: list[_Verdict], rows: int, free: bool) -> dict[str, int]:
     total = dict.fromkeys(("argmaxable", "unargmaxable", "undecided"), 0)
+    if free:
+        return total | {"argmaxable": rows, "left": 0}
     for verdict in verdicts:
         total[verdict.status] += verdict.rows
     return total | {"left": rows - sum(total.values())}
