@@ -93,6 +93,17 @@ class Forest:
         return cls(feature, threshold, csr.cumulate(lengths), leaves, int(fitted.n_features_in_))
 
     @classmethod
+    def from_tree(cls, fitted: Any, shares: SparseRows) -> Forest:
+        """One of scikit-learn's trees with label shares of one's own, a row for each of its nodes.
+
+        Those of inner nodes are not looked at.
+        """
+        feature, threshold, leaves = _levels(fitted.tree_)
+        starts = torch.tensor([0, len(feature)])
+        own = (torch.from_numpy(feature), torch.from_numpy(threshold), starts)
+        return cls(*own, shares[torch.from_numpy(leaves)], int(fitted.n_features_in_))
+
+    @classmethod
     def stack(cls, parts: Sequence[Forest]) -> Forest:
         """All trees of several forests that take the same features and give the same labels."""
         if not parts or len({(part.width, part.labels) for part in parts}) != 1:
@@ -272,7 +283,15 @@ def _positive(fitted: Any) -> list[int | None]:
 
 def _of_tree(fitted: Any, positive: Sequence[int | None]) -> tuple[Array, Array, SparseRows]:
     """Features, thresholds and leaves of one tree, its nodes level by level."""
-    tree = fitted.tree_
+    feature, threshold, leaves = _levels(fitted.tree_)
+    column = np.array([0 if at is None else at for at in positive])
+    shares = fitted.tree_.value[leaves][:, np.arange(len(column)), column]
+    shares[:, [at is None for at in positive]] = 0.0
+    return feature, threshold, shares_table(shares)
+
+
+def _levels(tree: Any) -> tuple[Array, Array, Array]:
+    """Features and thresholds of the nodes, level by level, and the numbers of the leaves."""
     order, level = [], np.zeros(1, dtype=np.int64)
     while len(level):
         order.append(level)
@@ -285,10 +304,7 @@ def _of_tree(fitted: Any, positive: Sequence[int | None]) -> tuple[Array, Array,
     exact = np.where(inner, tree.threshold[nodes], 0.0)
     threshold = exact.astype(np.float32)
     threshold = np.where(threshold > exact, np.nextafter(threshold, np.float32(-np.inf)), threshold)
-    column = np.array([0 if at is None else at for at in positive])
-    shares = tree.value[nodes[~inner]][:, np.arange(len(column)), column]
-    shares[:, [at is None for at in positive]] = 0.0
-    return feature, threshold, shares_table(shares)
+    return feature, threshold, nodes[~inner]
 
 
 def shares_table(shares: Array) -> SparseRows:
