@@ -19,7 +19,8 @@ JOBS = {
         "y = ls.Labels.from_dense(torch.eye(2))\n"
         "solve(x, y, torch.tensor([0, 1]), [Problem(ls.losses.build('squared-hinge'))])"
     ),
-    "texts": "ls.encode.build('tfidf').fit(ls.data.Dataset.from_arrays(labels=[[1]], texts=['a']))",
+    "texts": "from labelset import encode; encode.build('tfidf').fit("
+    "ls.data.Dataset.from_arrays(labels=[[1]], texts=['a']))",
 }
 
 

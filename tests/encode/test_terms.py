@@ -237,7 +237,7 @@ def bent(name, bend):
         lambda facts, state: facts.update(terms=None),
         lambda facts, state: facts.update(terms="many"),
         bent("idf", lambda t: t[1:]),
-        bent("idf", lambda t: t.double()),
+        bent("idf", lambda t: t.half()),
         bent("idf", lambda t: t * torch.nan),
         bent("words.starts", lambda t: t[:0]),
         bent("words.starts", lambda t: t + 1),

@@ -50,18 +50,22 @@ def names() -> list[str]:
     """The names that `build` knows.
 
     >>> names()
-    ['conv', 'features', 'sentence', 'tfidf', 'vision']
+    ['conv', 'features', 'sentence', 'table', 'tfidf', 'vision']
     """
     return catalog.names()
 
 
 def default_for(dataset: Dataset) -> str:
-    """The encoder that a data set can do with: by what it has, features before texts and images.
+    """The encoder that suits what a data set has, features and texts before images.
 
     >>> from labelset.data import Dataset
     >>> default_for(Dataset.from_arrays(None, [[1]], texts=["one text"]))
     'tfidf'
+    >>> default_for(Dataset.from_arrays([[0.5]], [[1]], texts=["one text"]))
+    'table'
     """
+    if dataset.features is not None and dataset.texts is not None:
+        return "table"
     inputs = {"features": dataset.features, "tfidf": dataset.texts, "conv": dataset.images}
     for name, rows in inputs.items():
         if rows is not None:

@@ -113,6 +113,24 @@ class Encoder(ABC):
         return self
 
 
+def check_state(
+    what: str, state: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...] | None]
+) -> None:
+    """ValueError unless there are these tensors and no others, real, finite, and of these shapes;
+    where a shape is None, somebody else looks at the tensor."""
+    if {*state} != {*shapes}:
+        raise ValueError(f"{what} has the tensors {sorted(shapes)}, got {sorted(state)}")
+    for name, shape in shapes.items():
+        t = state[name]
+        if shape is None:
+            continue
+        if tuple(t.shape) != shape or t.dtype not in (torch.float32, torch.float64):
+            got = f"{t.dtype} {tuple(t.shape)}"
+            raise ValueError(f"{name} of {what} must be float32 or float64 {shape}, got {got}")
+        if not bool(t.isfinite().all()):
+            raise ValueError(f"{name} of {what} must be finite")
+
+
 CHUNK = 8192
 """Rows taken to float64 together."""
 FAR = 1e3

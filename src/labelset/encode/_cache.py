@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import labelset
 from labelset import csr
 from labelset.data import Dataset, SparseRows, StoredRows, StoredSparse, digest
 from labelset.data.formats.npz import Parts, opened, write_npz
@@ -17,7 +18,8 @@ from labelset.data.store import MEMORY, Array, Filed, blocks
 from labelset.encode._base import Encoder, Inputs
 from labelset.files import write_with
 
-FORMAT = 1
+FORMAT = 2
+"""To be raised when what a file holds, or how it is laid out, changes."""
 
 
 def encoded(
@@ -26,7 +28,8 @@ def encoded(
     """A fitted copy of the encoder, and what it prepares of all rows.
 
     It learns from the training rows, unless it is fitted already. With a `folder`, what is costly
-    is looked up there by the content of the rows, their split and the encoder, and kept there.
+    is looked up there by the content of the rows, their split, the encoder and the version of
+    labelset, and kept there.
 
     >>> data = Dataset.from_arrays([[1.0], [3.0], [9.0]], [[1], [0], [1]], split=[0, 0, 2])
     >>> from labelset.encode import build
@@ -37,7 +40,7 @@ def encoded(
     encoder = copy.deepcopy(encoder)
     if path is not None and path.is_file():
         try:
-            return _read(path, encoder)
+            return _read(path, copy.deepcopy(encoder))
         except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
             pass  # a damaged file is computed again
     if not encoder.fitted:
@@ -50,7 +53,7 @@ def encoded(
 
 def _file(encoder: Encoder, dataset: Dataset) -> str:
     rows = {what: getattr(dataset, what) for what in ("features", "texts", "images", "split")}
-    about = json.dumps([FORMAT, encoder.as_json()], sort_keys=True)
+    about = json.dumps([FORMAT, labelset.__version__, encoder.as_json()], sort_keys=True)
     key = digest(**rows, about=about, **encoder.state())
     return f"{encoder.name}-{key[:32]}.npz"
 

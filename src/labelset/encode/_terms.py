@@ -150,7 +150,7 @@ def weigh(kinds: Sequence[Terms], idf: Tensor, sublinear: bool, texts: Sequence[
     if _ngrams is None:
         warn_slow()
         return _weighed_slowly(kinds, idf, sublinear, texts)
-    tables, weights = tuple(terms.table for terms in kinds), idf.numpy()
+    tables, weights = tuple(terms.table for terms in kinds), idf.float().numpy()
     jobs = blocks(texts, LETTERS)
     done = on_threads(lambda job: _ngrams.weigh(tables, weights, sublinear, _small(job)), jobs)
     lengths, columns, values = (

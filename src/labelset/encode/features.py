@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from labelset import csr
 from labelset.data import Dataset, SparseRows, StoredSparse
 from labelset.data.store import blocks
-from labelset.encode._base import Encoder, Inputs, moments, standardised
+from labelset.encode._base import Encoder, Inputs, check_state, moments, standardised
 
 
 @dataclass(kw_only=True, eq=False)
@@ -36,6 +37,12 @@ class Features(Encoder):
         self.learnt = {"largest": _largest(x)} if train.sparse else moments(x)
         self.facts = {"width": x.shape[1], "sparse": train.sparse}
         return self
+
+    def restore(self, facts: Mapping[str, Any], state: Mapping[str, Tensor]) -> Self:
+        """Be what wrote these; ValueError where they do not fit together."""
+        names = ("largest",) if facts.get("sparse") else ("mean", "deviation")
+        check_state("features", state, dict.fromkeys(names, (facts.get("width", -1),)))
+        return super().restore(facts, state)
 
     def prepare(self, dataset: Dataset) -> Inputs:
         width, sparse, x = self.fact("width"), self.fact("sparse"), _given(dataset)

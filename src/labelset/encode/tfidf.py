@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from labelset import check
 from labelset.catalog import hyper
 from labelset.data import Dataset, SparseRows, StoredSparse, StoredTexts
 from labelset.data.store import blocks, spooled
-from labelset.encode._base import Encoder, Inputs, moments, standardised
+from labelset.encode._base import Encoder, Inputs, check_state, moments, standardised
 from labelset.encode._terms import Analyzer, Terms, learn, on_threads, weigh
 
 MORE = 10
@@ -97,7 +97,7 @@ class TFIDF(Encoder):
 
     name = "tfidf"
     costly = True
-    reads = ("texts",)
+    reads: ClassVar[tuple[str, ...]] = ("texts",)
 
     words: int = hyper(2, "longest n-gram of words; 0: no words")
     characters: int = hyper(5, "longest n-gram of characters inside words; 0: no characters")
@@ -148,25 +148,19 @@ class TFIDF(Encoder):
 
     def restore(self, facts: Mapping[str, Any], state: Mapping[str, Tensor]) -> Self:
         """Be what wrote these; ValueError where they do not fit together."""
-        kinds = self._analyzers()
-        shapes: dict[str, tuple[int, ...]] = {"idf": (facts.get("terms", -1),)}
+        kinds, width = self._analyzers(), facts.get("terms", -1)
+        shapes: dict[str, tuple[int, ...] | None] = {"idf": (width,)}
+        shapes |= {f"{kind}.{what}": None for kind in kinds for what in ("letters", "starts")}
         if self.svd:
-            shapes |= {"directions": (*shapes["idf"], self.svd)}
-            shapes |= dict.fromkeys(("mean", "deviation"), (self.svd,))
-        names = {*shapes, *(f"{kind}.{what}" for kind in kinds for what in ("letters", "starts"))}
-        if {*state} != names:
-            raise ValueError(f"tfidf has the tensors {sorted(names)}, got {sorted(state)}")
-        for name, shape in shapes.items():
-            t = state[name]
-            if tuple(t.shape) != shape or t.dtype != torch.float32 or not bool(t.isfinite().all()):
-                got = f"{t.dtype} {tuple(t.shape)}"
-                raise ValueError(f"{name} of tfidf must be finite float32 {shape}, got {got}")
+            shapes |= {"directions": (width, self.svd), "mean": (self.svd,)}
+            shapes |= {"deviation": (self.svd,)}
+        check_state("tfidf", state, shapes)
         known = {
             kind: Terms(analyzer, state[f"{kind}.letters"], state[f"{kind}.starts"])
             for kind, analyzer in kinds.items()
         }
-        if sum(map(len, known.values())) != facts["terms"]:
-            raise ValueError(f"tfidf has {facts['terms']} weights, and not as many terms")
+        if (count := sum(map(len, known.values()))) != width:
+            raise ValueError(f"tfidf has {width} weights for {count} terms")
         self._known = known
         return super().restore(facts, state)
 
