@@ -129,6 +129,9 @@ def test_a_crafted_file_is_refused(crafted):
         encode.from_json(about, state)
 
 
+FLAGS = {"label_column": "tags", "text_column": "body", "feature_columns": ["price", "noise"]}
+
+
 def written(path, count=240):
     with path.open("w", newline="") as file:
         out = csv.writer(file)
@@ -141,8 +144,7 @@ def written(path, count=240):
 
 def test_on_disk_as_in_memory(tmp_path):
     path = written(tmp_path / "x.csv")
-    flags = {"label_column": "tags", "text_column": "body"}
-    here, there = load(path, **flags), load(path, memory=0, **flags)
+    here, there = load(path, **FLAGS), load(path, memory=0, **FLAGS)
     assert there.on_disk
     made = [encode.build("table").fit(data) for data in (here, there)]
     x, y = (coder(data) for coder, data in zip(made, (here, there), strict=True))
@@ -153,11 +155,12 @@ def test_on_disk_as_in_memory(tmp_path):
 def test_a_table_is_trained_on_saved_and_predicted(tmp_path):
     path, out = written(tmp_path / "x.csv"), tmp_path / "run"
     data = ["--data", "label_column=tags", "--data", "text_column=body"]
+    data += ["--data", "feature_columns=price,noise"]
     settings = ["--loss", "bce", "--epochs", "60", "--lr", "0.05", "--quiet"]
     assert main(["train", str(path), *data, *settings, "--out", str(out)]) == 0
     model = SavedModel.open(out)
     assert model.encoder.name == "table"
-    rows = load(path, label_column="tags", text_column="body")
+    rows = load(path, **FLAGS)
     right = model.predictor.sets(model.score(rows)).dense() == rows.labels.dense()
     assert (right.float().mean(0) > 0.9).all()  # "cheap" by the price, all others by the text
     assert main(["predict", str(out), str(path), "--out", str(tmp_path / "p.jsonl")]) == 0
