@@ -69,7 +69,7 @@ static int room_for_terms(Table *t, Scratch *s) {
     if (!RESERVE(s->counts, s->counts_room, count) || !RESERVE(s->row, s->row_room, count) ||
         !RESERVE(s->spare, s->spare_room, count))
         return 0;
-    memset(s->counts + before, 0, (s->counts_room - before) * sizeof *s->counts);
+    for (; before < s->counts_room; before++) s->counts[before] = 0;
     if (!t->grows) return 1;
     before = t->in_texts_room;
     if (!RESERVE(t->in_texts, t->in_texts_room, count) || !RESERVE(t->in_all, t->in_all_room, count))

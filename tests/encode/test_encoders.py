@@ -176,6 +176,35 @@ def test_what_is_costly_is_computed_once(kind, tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def test_what_another_version_has_kept_is_not_read(tmp_path, monkeypatch):
+    data = text_data()
+    x = encode.encoded(encode.build("tfidf"), data, tmp_path)[1]
+    for name, other in (("labelset.__version__", "0.0"), ("labelset.encode._cache.FORMAT", -1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, other)
+            patch.setattr("labelset.encode._cache._read", None)  # would fail
+            assert torch.equal(
+                plain(encode.encoded(encode.build("tfidf"), data, tmp_path)[1]), plain(x)
+            )
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_what_does_not_fit_together_is_computed_again(tmp_path):
+    """A file as long as it should be, of which a tensor says something else."""
+    data = text_data()
+    x = encode.encoded(encode.build("tfidf"), data, tmp_path)[1]
+    (path,) = tmp_path.iterdir()
+    with np.load(path) as file:
+        held = dict(file)
+    for name in ("state.words.starts", "facts"):
+        changed = "{}" if name == "facts" else held[name][::-1]
+        with path.open("wb") as file:
+            np.savez(file, **held | {name: changed})
+        coder, again = encode.encoded(encode.build("tfidf"), data, tmp_path)
+        assert torch.equal(plain(again), plain(x))
+        assert torch.equal(plain(coder(data)), plain(x))
+
+
 def test_the_test_part_teaches_nothing():
     for kind, data in every_kind().items():
         held = made(kind).fit(data.part("train"))

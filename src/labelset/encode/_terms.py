@@ -27,7 +27,7 @@ try:
 except ImportError:  # no compiler where this was installed
     _ngrams = None  # type: ignore[assignment, unused-ignore]
 
-LETTERS = 1 << 20
+LETTERS = 1 << 16
 """Letters of a block of texts, which one thread goes through."""
 
 
