@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Piece = tuple[Tensor | data.Dataset, Sequence[str] | None]
     """Some rows (their scores, or what the model makes scores of) and what to call them."""
 
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "npz", "npy", "arff", "svmlight")
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "npz", "npy", "arff", "svmlight")
 ROWS = 1024
 """That are scored together."""
 ABOUT = """Label sets for new rows, by the encoder, head, calibrator and rule of a RUN. Rows are

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from labelset.data.columns import Piece, gathered
 from labelset.data.dataset import part_numbers
 from labelset.data.description import Description
-from labelset.data.formats import jsonl, npz
-from labelset.data.label_column import Listing, from_numbers, largest
+from labelset.data.formats import arrow, npz
+from labelset.data.label_column import from_numbers, largest
 from labelset.data.reading import kind_of, reading
 from labelset.labels import Labels
 
@@ -64,9 +67,17 @@ def _from_npy(path: Path, ask: Description) -> LabelFile:
 
 
 def _from_jsonl(path: Path, ask: Description) -> LabelFile:
-    piece = jsonl.listed(path, ask)
+    pieces = arrow.blocks(path, replace(ask, text_column=[], feature_columns=[]), "labels")
+    piece = gathered(_with_labels(pieces), 0)
+    assert piece.listing is not None
     n = len(piece.names) if piece.names else ask.labels
-    listing = piece.listing or Listing()
-    count = n if isinstance(n, int) else largest([listing]) + 1
+    count = n if isinstance(n, int) else largest([piece.listing]) + 1
     split = None if piece.split is None else piece.split.tolist()
-    return LabelFile(from_numbers(listing, count), piece.names, split)
+    return LabelFile(from_numbers(piece.listing, count), piece.names, split)
+
+
+def _with_labels(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    for piece in pieces:
+        if piece.listed is None:
+            raise ValueError("line 1: no `labels`")
+        yield piece

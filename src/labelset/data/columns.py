@@ -54,11 +54,14 @@ class Columns:
     """Names of columns that are not used."""
     labels: list[int]
     features: list[int]
+    texts: list[int]
     label_list: int | None
-    text: int | None
     id: int | None
     split: int | None
     image: int | None
+    categories: list[int]
+    """Of the features those with words."""
+    dates: list[int]
 
     @classmethod
     def of(
@@ -69,34 +72,35 @@ class Columns:
         unique_names(names, "column")
         if ask.schema is not None:
             return cls._remembered(names, ask, ask.schema, labels)
-        single = [
-            _named(names, column)
-            for column in (
-                *(ask.label_column, ask.text_column, ask.id_column),
-                *(ask.split_column, ask.image_column),
-            )
-        ]
-        taken = {at for at in single if at is not None}
-        out = _matching(names, ask.ignore_columns or [])
-        rest = _without(range(len(names)), taken | set(out))
-        chosen = _labels(names, rest, ask, role, labels)
+        keys = (ask.label_column, ask.id_column, ask.split_column, ask.image_column)
+        single = [None if key is None else exactly(names, key) for key in keys]
+        label_list, id, split, image = single
+        many = (ask.text_column, ask.category_columns, ask.date_columns)
+        texts, categories, dates = (_matching(names, patterns or []) for patterns in many)
+        own = [*categories, *dates]
+        out = _without(_matching(names, ask.ignore_columns or []), set(own))
+        taken = {at for at in single if at is not None} | {*texts, *out}
+        rest = _without(range(len(names)), taken)
+        chosen = _labels(names, _without(rest, set(own)), ask, role, labels)
         rest = _without(rest, set(chosen))
-        features = _features(names, rest, ask, role)
-        spare = [names[at] for at in _without(rest, set(features))]
-        return cls([names[at] for at in out] + spare, chosen, features, *single)
+        if ask.feature_columns is not None:
+            rest = list(dict.fromkeys([*_matching(names, ask.feature_columns), *own]))
+        elif role not in ("data", "features") or texts or ask.image_column is not None:
+            rest = own
+        used = {*taken, *chosen, *rest} - {*out}
+        left_out = [name for at, name in enumerate(names) if at not in used]
+        return cls(left_out, chosen, rest, texts, label_list, id, split, image, categories, dates)
 
     @classmethod
     def _remembered(
         cls, names: Sequence[str], ask: Description, schema: Schema, labels: list[str] | None
     ) -> Columns:
         """Of new rows: what the model was trained on, by name, wherever it stands."""
-        id, image = (
-            None if wanted not in names and wanted == schema.options.get(key) else wanted
-            for key, wanted in (("id_column", ask.id_column), ("image_column", ask.image_column))
-        )
-        single = [_named(names, wanted) for wanted in (ask.text_column, id, image)]
-        if schema.texts and ask.text_column is None:
-            single[0] = exactly(names, schema.texts[0])
+        single = list[Any]()
+        for key, wanted in (("id_column", ask.id_column), ("image_column", ask.image_column)):
+            spare = wanted is None or (wanted not in names and wanted == schema.options.get(key))
+            single.append(None if spare else exactly(names, wanted or ""))
+        texts = [exactly(names, name) for name in ask.text_column or schema.texts]
         features = list[int]()
         if ask.feature_columns is not None:
             features = _matching(names, ask.feature_columns)
@@ -104,10 +108,12 @@ class Columns:
             features = [exactly(names, name) for name in schema.columns]
         elif schema.width is not None:  # nobody knows their names: all that is nothing else
             out = _matching(names, ask.ignore_columns or [])
-            taken = {*out, *(at for at in single if at is not None)}
+            taken = {*out, *texts, *(at for at in single if at is not None)}
             rest = _without(range(len(names)), taken)
             features = _without(rest, set(_labels(names, rest, ask, "data", labels)))
-        return cls([], [], features, None, single[0], single[1], None, single[2])
+        categories = [at for at in features if names[at] in schema.categories]
+        dates = [at for at in features if names[at] in schema.dates]
+        return cls([], [], features, texts, None, single[0], None, single[1], categories, dates)
 
     def note(self) -> tuple[str, ...]:
         """A sentence about columns that were not used."""
@@ -141,17 +147,6 @@ def _labels(
     if role == "labels" and ask.label_column is None:
         return rest
     return []
-
-
-def _features(names: Sequence[str], rest: list[int], ask: Description, role: str) -> list[int]:
-    if ask.feature_columns is not None:
-        return _matching(names, ask.feature_columns)
-    other_input = ask.text_column is not None or ask.image_column is not None
-    return rest if role in ("data", "features") and not other_input else []
-
-
-def _named(names: Sequence[str], wanted: str | None) -> int | None:
-    return None if wanted is None else exactly(names, wanted)
 
 
 def exactly(names: Sequence[str], wanted: str) -> int:
@@ -199,11 +194,11 @@ class Piece:
     ids: Sequence[str] | None = None
     files: Sequence[str] | None = None
     """Pictures that are still to be read."""
-    listed: list[Any] | None = None
+    listed: Sequence[Any] | None = None
     """Of some rows: labels as they list them."""
-    unknown: list[Any] | None = None
+    unknown: Sequence[Any] | None = None
     """The same of labels that are not known."""
-    lines: list[int] | None = None
+    lines: Sequence[int] | None = None
     """The line of each row, where labels are listed."""
     listing: Listing | None = None
     """Of a whole file: labels as its rows list them, to be numbered when all files are read."""

@@ -37,6 +37,8 @@ class Schema:
     """The columns of the features, in order; None where they have no names."""
     categories: dict[str, list[str]] = field(default_factory=dict)
     """Of a column with words: those that are a feature each, `column=word`."""
+    dates: list[str] = field(default_factory=list)
+    """Columns of dates, which are read as days since 1970."""
     width: int | None = None
     """How many features a row has; None where it has none."""
     sparse: bool = False
@@ -115,11 +117,18 @@ class Description:
     label_key: str = hyper("Y", "in npz files: the labels' key, or the start of their keys")
     unknown: int | None = hyper(None, "the number that marks an unknown label, such as -1")
 
-    text_column: str | None = hyper(None, "the column (or JSON key) with the text")
+    text_column: list[str] | None = hyper(
+        None, "the column (or JSON key) with the text; several, title,body, are read as one text"
+    )
     id_column: str | None = hyper(None, "the column (or JSON key) that names the row")
     split_column: str | None = hyper(None, "the column (or JSON key) with train, valid or test")
     image_column: str | None = hyper(None, "the column (or JSON key) with the picture's file name")
     feature_columns: list[str] | None = hyper(None, "columns that are features; else all the rest")
+    category_columns: list[str] | None = hyper(
+        None, "columns of words, each of which becomes a feature, colour=red"
+    )
+    date_columns: list[str] | None = hyper(None, "columns of dates, read as days since 1970")
+    date_format: str | None = hyper(None, "how dates are written, such as %d/%m/%Y (2024-01-31)")
     ignore_columns: list[str] | None = hyper(None, "columns to leave out; `*` stands for anything")
     separator: str | None = hyper(None, "what stands between cells of a CSV file")
     decimal: str = hyper(".", "the decimal point of numbers in a CSV file, such as ,")
@@ -173,6 +182,11 @@ class Description:
             raise ValueError('delimiter must not be empty; give " " for blanks')
         if self.label_columns is not None and self.label_column is not None:
             raise ValueError("give label_columns or label_column, not both")
+
+    def saying(self, keys: Mapping[str, Any]) -> Self:
+        """The same with these keys."""
+        hints = _keys(type(self))
+        return replace(self, **{key: _listed(value, hints[key]) for key, value in keys.items()})
 
     def parts(self) -> dict[str, dict[str, Path]]:
         """Part -> key -> file. One part is called "train", whatever rows it holds."""

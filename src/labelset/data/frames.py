@@ -34,22 +34,35 @@ def frame_blocks(source: Any, ask: Description) -> Iterator[Piece]:
 
     with reading(_name(source)):
         try:
-            if _is_hugging_face(source):
-                tables = source.with_format("arrow").iter(batch_size=BLOCK)
-                names = list(source.column_names)
-                batches = (batch for table in tables for batch in table.to_batches())
-            else:
-                batches = pa.RecordBatchReader.from_stream(source)
-                names = batches.schema.names
-            kept = [name for name in names if not re.fullmatch(r"__index_level_\d+__", name)]
-            some = (batch.select(kept) for batch in batches)  # without the index of pandas
-            for batch, columns in arrow.batches_of(kept, some, ask, "data"):
-                yield arrow.piece_of(_name(source), batch, columns, ask)
+            words = dict[str, list[str]]()
+            if ask.category_columns or ask.schema is not None:
+                words = arrow.categories_of(_batches(source, ask), ask)
+            for batch, columns in _batches(source, ask):
+                yield arrow.piece_of(_name(source), batch, columns, ask, words)
         except pa.ArrowException as error:
             raise ValueError(
                 f"cannot be read as columns of one type each ({error}); convert the column, or "
                 "leave it out of the frame"
             ) from None
+
+
+def _batches(source: Any, ask: Description) -> Iterator[Any]:
+    import pyarrow as pa
+
+    from labelset.data.formats import arrow
+
+    if _is_hugging_face(source):
+        tables = source.with_format("arrow").iter(batch_size=BLOCK)
+        names = list(source.column_names)
+        batches = (batch for table in tables for batch in table.to_batches())
+    else:
+        if isinstance(source, pa.RecordBatchReader) and ask.category_columns and not ask.schema:
+            raise ValueError("a reader goes by only once; give categories as a table: read_all()")
+        batches = pa.RecordBatchReader.from_stream(source)
+        names = batches.schema.names
+    kept = [name for name in names if not re.fullmatch(r"__index_level_\d+__", name)]
+    some = (batch.select(kept) for batch in batches)  # without the index of pandas
+    return arrow.batches_of(kept, some, ask, "data")
 
 
 def _is_hugging_face(source: Any) -> bool:

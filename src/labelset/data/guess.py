@@ -33,8 +33,11 @@ MOST_SHOWN = 40
 """Columns that are described."""
 SAMPLE = 1000
 """Rows that are looked at."""
-SEPARATORS = (",", ";", "\t", "|")
-SINGLE = ("text_column", "id_column", "split_column", "image_column", "label_column")
+SINGLE = ("id_column", "split_column", "image_column", "label_column")
+LISTED = (
+    *("text_column", "label_columns", "ignore_columns"),
+    *("feature_columns", "category_columns", "date_columns"),
+)
 LABELS = ("labels", "label_columns", "label_column")
 TEXT_WORDS = word_set(
     "text body content contents description abstract comment review message tweet plot overview "
@@ -241,7 +244,7 @@ def separator_of(lines: Iterable[str], usual: str = ",") -> tuple[str, tuple[str
     """
     sample = [line for line in lines if line.strip()]
     widths: dict[str, int] = {}
-    for mark in (usual, *(s for s in SEPARATORS if s != usual)):
+    for mark in (usual, *(s for s in locate.SEPARATORS if s != usual)):
         try:
             counts = {len(row) for row in csv.reader(sample, delimiter=mark, strict=True) if row}
         except csv.Error:
@@ -375,7 +378,7 @@ class _Guesser:
     def _said_columns(self) -> set[str]:
         names = [c.name for c in self.columns]
         taken = {self.said[key] for key in SINGLE if self.said.get(key) is not None}
-        for key in ("label_columns", "ignore_columns", "feature_columns"):
+        for key in LISTED:
             patterns = self.said.get(key) or []
             patterns = patterns.split(",") if isinstance(patterns, str) else patterns
             for pattern in patterns:

@@ -26,7 +26,7 @@ from labelset.data.description import FILES, Description, Schema
 from labelset.data.formats import arff, locate, pictures
 from labelset.data.frames import frame_blocks, is_frame, read_frame
 from labelset.data.growing import no_labels
-from labelset.data.guess import SEPARATORS, Doubtful, Guess, guess_file, punctuated
+from labelset.data.guess import Doubtful, Guess, guess_file, punctuated
 from labelset.data.label_column import names_in
 from labelset.data.reading import STDIN, BadFile, files_of, kind_of, reading, standard_input
 from labelset.data.sparse import SparseRows
@@ -60,7 +60,7 @@ def load(source: Any, *, labelled: bool = True, **flags: Any) -> Dataset:
     made = _guessed(ask, flags) if labelled else None
     if made is None:
         return assembled(ask, str(source), labelled)
-    dataset = assembled(replace(ask, **made.keys), str(source))
+    dataset = assembled(ask.saying(made.keys), str(source))
     explained = made.as_json()
     return replace(dataset, card=dataset.card | {"guess": explained})
 
@@ -95,8 +95,6 @@ def _guessed(ask: Description, flags: Mapping[str, Any]) -> Guess | None:
         sure = mark is not None and mark != ask.delimiter and not made.doubts
         keys = {"delimiter": mark} if sure else {}
         return replace(made, keys=keys, doubts=(), remarks=()) if keys else None
-    if kind == "jsonl":
-        made = replace(made, keys={k: v for k, v in made.keys.items() if k != "ignore_columns"})
     if made.doubts:
         raise Doubtful(path, made)
     return made
@@ -275,14 +273,7 @@ def described(
         ask = Description.of({"data": str(path), **flags})
     if schema is None:
         return ask
-    ask = replace(ask, schema=schema)
-    if (
-        ask.separator is None
-        and ask.data is not None
-        and (formats.format_of(Path(ask.data), ask, "data") == "csv")
-    ):
-        ask = replace(ask, separator=_separator(Path(ask.data), ask, schema))
-    return ask
+    return replace(ask, schema=schema)
 
 
 def _remembered(path: Path, schema: Schema) -> dict[str, Any]:
@@ -295,22 +286,6 @@ def _remembered(path: Path, schema: Schema) -> dict[str, Any]:
     if schema.width is not None:
         keys["n_features"] = schema.width
     return keys
-
-
-def _separator(path: Path, ask: Description, schema: Schema) -> str:
-    """Of the usual ones that with which the first line has the columns of the model."""
-    usual: str = "\t" if kind_of(path) == "tsv" else ","
-    marks = list(dict.fromkeys((str(schema.options.get("separator", usual)), usual, *SEPARATORS)))
-    if str(path) == STDIN:
-        return marks[0]
-    wanted = {*(ask.feature_columns or schema.columns or ())}
-    wanted |= {ask.text_column} if ask.text_column else set(schema.texts)
-    with reading(path):
-        first = files_of(path)[0]
-        heads = {mark: locate.first_rows(first, mark)[0] for mark in marks}
-    if not wanted or not ask.header:
-        return next((m for m in marks if len(heads[m]) >= (schema.width or 1)), marks[0])
-    return max(marks, key=lambda mark: (len(wanted & set(heads[mark])), len(heads[mark]) > 1))
 
 
 def _conforming(rows: Dataset, columns: list[str] | None, ask: Description, path: Path) -> Dataset:
@@ -484,7 +459,7 @@ def _schema(made: Dataset, piece: Piece, ask: Description) -> Schema:
         schema,
         options={k: v for k, v in options.items() if not (v is None or v is True or v == ".")},
         columns=piece.columns or None,
-        texts=[ask.text_column or "text"] if schema.texts else [],
+        texts=(ask.text_column or ["text"]) if schema.texts else [],
         **facts,
     )
 

@@ -378,7 +378,7 @@ def _piece(
 ) -> Piece:
     text, ids, split = (
         None if at is None else _strings(table, at)
-        for at in (columns.text, columns.id, columns.split)
+        for at in (next(iter(columns.texts), None), columns.id, columns.split)
     )
     used = [table.attributes[at] for at in columns.features]
     values = {a.name: list(a.values[1:]) for a in used if _in_words(a)}

@@ -1,4 +1,4 @@
-"""Tables through pyarrow: CSV, Parquet and Arrow files, and whatever hands over Arrow batches.
+"""Tables: rows of CSV, Parquet, Arrow, JSON lines, ARFF or a frame, each column as what it is used.
 
 CSV is cut into blocks of whole rows here, in which each column has the type that it is used as.
 What pyarrow would misread, a quote out of place, or refuses, `locate` reads row by row.
@@ -6,8 +6,10 @@ What pyarrow would misread, a quote out of place, or refuses, `locate` reads row
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import csv as text_csv
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,16 +23,19 @@ from labelset.data.dataset import dense_features, part_numbers
 from labelset.data.description import Description
 from labelset.data.formats import locate
 from labelset.data.kinds import object_name
-from labelset.data.label_column import from_names, names_in
+from labelset.data.label_column import Listing, from_names, from_numbers, largest, names_in
 from labelset.data.reading import chunks, decoded, files_of, kind_of, reading
 from labelset.labels import Labels
 
 Array = np.ndarray[Any, Any]
+Batches = Iterator[tuple["Batch", Columns]]
 BYTES = 1 << 18
 """Of CSV that are taken apart together."""
 WIDE = 200
 """From so many columns on, pyarrow takes longer for a block of CSV than Python's own reader."""
 MISSING = sorted({f(cell) for cell in locate.MISSING for f in (str, str.upper, str.title)})
+CATEGORIES = 10_000
+"""More words than this in one column are taken for a mistake."""
 
 
 @dataclass
@@ -42,24 +47,34 @@ class Batch:
     first: int
     """The number of the first row."""
     columns: dict[int, Any]
-    """Arrow arrays of those columns that are used."""
+    """Of those columns that are used: Arrow arrays, numbers of numpy, or lists."""
     numbers: Array | None = None
     """(rows, features) where these have been read already."""
     lines: Sequence[int] | None = None
     """The line of each row, in text."""
     missing: str = "null"
+    called: str = "column"
+    """What a column is called in the format."""
+    unknown: Sequence[Any] | None = None
+    """Labels of each row that are not known."""
+    header: Mapping[str, Any] = field(default_factory=dict)
+    """What a first line of JSON says of all rows: `label_names`, `card`."""
 
     def where(self, row: int) -> str:
         return f"row {self.first + row}" if self.lines is None else f"line {self.lines[row]}"
 
 
 def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
-    """One piece per file; labels in one column are numbered alike in all of them."""
-    return numbered([(path, blocks(path, ask, role)) for path in paths], ask)
+    """One piece per file; labels in one column, and categories, are numbered alike in all."""
+    words = categories_of((batch for path in paths for batch in _categories(path, ask)), ask)
+    return numbered([(path, blocks(path, ask, role, words)) for path in paths], ask, role)
 
 
-def numbered(sources: Iterable[tuple[Path, Iterator[Piece]]], ask: Description) -> list[Piece]:
-    """The pieces of each source as one; labels in one column are numbered alike in all."""
+def numbered(
+    sources: Iterable[tuple[Path, Iterator[Piece]]], ask: Description, role: str = "data"
+) -> list[Piece]:
+    """The pieces of each source as one; labels in one column are numbered alike in all: by name
+    where any row lists names, else by number."""
     pieces = list[Piece]()
     for path, parts in sources:
         with reading(path):
@@ -67,48 +82,105 @@ def numbered(sources: Iterable[tuple[Path, Iterator[Piece]]], ask: Description) 
             if _used(pieces[-1]) != _used(pieces[0]):
                 raise ValueError(f"its columns are not those of {pieces[0].path}")
     listings = [piece.listing for piece in pieces if piece.listing is not None]
-    if not listings:
-        return pieces
+    if not listings or (role == "features" and isinstance(ask.labels, str)):
+        return [replace(piece, listing=None) for piece in pieces]
     with reading(pieces[0].path):
-        named, names = from_names(listings, names_in(ask.label_names))
+        every, names = numbered_labels(listings, names_in(ask.label_names) or pieces[0].names, ask)
     return [
         replace(piece, labels=y, names=names, listing=None)
-        for piece, y in zip(pieces, named, strict=True)
+        for piece, y in zip(pieces, every, strict=True)
     ]
 
 
+def numbered_labels(
+    listings: Sequence[Listing], names: list[str] | None, ask: Description
+) -> tuple[Sequence[Labels], list[str] | None]:
+    """Labels by name where any row lists names, else by number."""
+    if any(listing.named for listing in listings):
+        return from_names(listings, names)
+    count = len(names) if names else ask.labels if isinstance(ask.labels, int) else None
+    count = largest(listings) + 1 if count is None else count
+    return [from_numbers(listing, count) for listing in listings], names
+
+
 def _used(piece: Piece) -> list[list[str] | None]:
-    return [piece.columns, piece.names]
+    return [piece.columns, None if piece.listing or piece.listed else piece.names]
 
 
-def blocks(path: Path, ask: Description, role: str) -> Iterator[Piece]:
-    """The rows, some at a time; labels in one column are listed, not numbered."""
+def blocks(
+    path: Path, ask: Description, role: str, words: Mapping[str, list[str]] | None = None
+) -> Iterator[Piece]:
+    """The rows, some at a time; labels in one column are listed, not numbered. `words`: of columns
+    of categories, from all files."""
     used = None
+    words = categories_of(_categories(path, ask), ask) if words is None else words
     for file in files_of(path):
-        with reading(file):
-            kind = ask.format if ask.format is not None and role == "data" else kind_of(file)
-            read_batches = {"csv": _csv, "tsv": _csv, "arrow": _ipc, "feather": _ipc, "ipc": _ipc}
-            try:
-                for batch, columns in read_batches.get(kind, _parquet)(file, ask, role):
-                    piece = piece_of(path, batch, columns, ask)
-                    if _used(piece) != (used or _used(piece)):
-                        raise ValueError(
-                            f"its columns are not those of {files_of(path)[0]}, or not in the same "
-                            "order; write all files alike, or name them in feature_columns"
-                        )
-                    used = _used(piece)
-                    yield piece
-            except pa.ArrowException as error:
-                raise ValueError(f"damaged or not a .{kind} file ({error})") from None
+        for batch, columns in _batches(file, ask, role):
+            with reading(file):
+                piece = piece_of(path, batch, columns, ask, words)
+                if _used(piece) != (used or _used(piece)):
+                    raise ValueError(
+                        f"its columns are not those of {files_of(path)[0]}, or not in the same "
+                        "order; write all files alike, or name them in feature_columns"
+                    )
+            used = _used(piece)
+            yield piece
+
+
+def _batches(file: Path, ask: Description, role: str) -> Batches:
+    kind = ask.format if ask.format is not None and role == "data" else kind_of(file)
+    read_batches: dict[str, Callable[..., Batches]] = {"csv": _csv, "tsv": _csv}
+    read_batches |= dict.fromkeys(("arrow", "feather", "ipc"), _ipc)
+    if kind in ("jsonl", "ndjson"):
+        from labelset.data.formats import jsonl
+
+        read_batches[kind] = jsonl.batches
+    with reading(file):
+        try:
+            yield from read_batches.get(kind, _parquet)(file, ask, role)
+        except pa.ArrowException as error:
+            raise ValueError(f"damaged or not a .{kind} file ({error})") from None
+
+
+def _categories(path: Path, ask: Description) -> Batches:
+    """Only the columns of categories."""
+    if ask.category_columns is not None and ask.schema is None:
+        only = Description(
+            feature_columns=ask.category_columns,
+            category_columns=ask.category_columns,
+            **{key: getattr(ask, key) for key in ("format", "separator", "header", "decimal")},
+        )
+        for file in files_of(path):
+            yield from _batches(file, only, "data")
+
+
+def categories_of(batches: Batches, ask: Description) -> dict[str, list[str]]:
+    """The words of each column of categories, which become a feature each: those that the model
+    knows, or else all."""
+    if ask.schema is not None:
+        return ask.schema.categories
+    seen: dict[str, set[str]] = {}
+    for batch, columns in batches:
+        for at in columns.categories:
+            words = seen.setdefault(batch.names[at], set())
+            words.update(filter(None, _cells(batch.columns[at])[0]))
+            if len(words) > CATEGORIES:
+                raise ValueError(
+                    f"column {batch.names[at]!r} has more than {CATEGORIES:,} different words; "
+                    "leave it out of category_columns"
+                )
+    return {name: sorted(words) for name, words in seen.items()}
 
 
 # ---- CSV -----------------------------------------------------------------------------------------
 
 
-def _csv(path: Path, ask: Description, role: str) -> Iterator[tuple[Batch, Columns]]:
-    separator = ask.separator or ("\t" if kind_of(path) == "tsv" else ",")
+def _csv(path: Path, ask: Description, role: str) -> Batches:
+    parts = chunks(path, BYTES)
+    start = next(parts, b"")
+    separator = _separator(start, path, ask)
     names, columns, first = list[str](), None, 0
-    for block in _cut(path, separator):
+    for block in _cut(chain([start], parts), separator):
         rows: Any = None
         if columns is None:
             rows = locate.rows_of(block.lines(path), separator, block.line - 1)
@@ -129,19 +201,47 @@ def _csv(path: Path, ask: Description, role: str) -> Iterator[tuple[Batch, Colum
                 first += batch.rows
             continue
         rows = rows or locate.rows_of(block.lines(path), separator, block.line - 1)
-        used = _places(columns)
-        for lines, some, numbers in locate.blocks(rows, names, columns.features, ask.decimal):
+        used, plain = _places(columns), _plain(columns)
+        for lines, some, numbers in locate.blocks(rows, names, plain, ask.decimal):
             cells = {at: pa.array([row[at] for row in some], pa.large_string()) for at in used}
+            if numbers is not None and plain != columns.features:
+                cells |= {at: numbers[:, i] for i, at in enumerate(plain)}
+                numbers = None
             yield Batch(names, len(lines), first, cells, numbers, lines, "empty or ?"), columns
             first += len(lines)
     if columns is None:
         raise ValueError("is empty")
 
 
+def _separator(start: bytes, path: Path, ask: Description) -> str:
+    """Of the usual ones that with which the first line has the columns of the model."""
+    usual: str = "\t" if kind_of(path) == "tsv" else ","
+    if ask.separator is not None or ask.schema is None:
+        return ask.separator or usual
+    own = str(ask.schema.options.get("separator", usual))
+    line = start.lstrip(b"\r\n").partition(b"\n")[0].decode(errors="replace")
+    heads = {}
+    for mark in dict.fromkeys((own, usual, *locate.SEPARATORS)):
+        cells = next(text_csv.reader([line], delimiter=mark), [])
+        heads[mark] = [cell.strip() for cell in cells]
+    wanted = {*(ask.feature_columns or ask.schema.columns or ())}
+    wanted |= {*(ask.text_column or ask.schema.texts)}
+    if not wanted or not ask.header:
+        return next((m for m in heads if len(heads[m]) >= (ask.schema.width or 1)), own)
+    return max(heads, key=lambda mark: (len(wanted & {*heads[mark]}), len(heads[mark]) > 1))
+
+
 def _places(columns: Columns) -> list[int]:
-    """Of the columns that are used, features aside."""
-    single = (columns.label_list, columns.text, columns.id, columns.split, columns.image)
-    return [*columns.labels, *(at for at in single if at is not None)]
+    """Of the columns that are used, numbers aside."""
+    single = (columns.label_list, columns.id, columns.split, columns.image)
+    words = [*columns.texts, *columns.categories, *columns.dates]
+    return list(dict.fromkeys([*columns.labels, *words, *(at for at in single if at is not None)]))
+
+
+def _plain(columns: Columns) -> list[int]:
+    """Of features that are numbers in the file."""
+    words = {*columns.categories, *columns.dates}
+    return [at for at in columns.features if at not in words]
 
 
 @dataclass
@@ -176,9 +276,9 @@ def _lines(parts: Iterable[bytes], path: Path, number: int = 1) -> Iterator[str]
         yield decoded(last, number, path)
 
 
-def _cut(path: Path, separator: str) -> Iterator[_Block]:
+def _cut(parts: Iterator[bytes], separator: str) -> Iterator[_Block]:
     """Blocks that end where a row ends: at the end of a line up to which quotes are closed."""
-    parts, data, line = chunks(path, BYTES), b"", 1
+    data, line = b"", 1
     plain = len(separator) == 1 and separator.isascii()
     while True:
         part = next(parts, b"")
@@ -231,9 +331,9 @@ def _converted(
     if len(names) > WIDE or blank.all():
         return None if len(names) > WIDE else []
     codes = pa.dictionary(pa.int32(), pa.large_string())
-    types = {str(at): pa.float64() for at in columns.features}
+    types = {str(at): pa.float64() for at in _plain(columns)}
+    types |= {str(at): pa.large_string() for at in _places(columns)}
     types |= dict.fromkeys(map(str, columns.labels), codes)
-    types |= {str(at): pa.large_string() for at in _places(columns)[len(columns.labels) :]}
     try:
         table = csv.read_csv(
             pa.BufferReader(block.data),
@@ -268,7 +368,7 @@ def _converted(
 # ---- Parquet and Arrow ---------------------------------------------------------------------------
 
 
-def _parquet(path: Path, ask: Description, role: str) -> Iterator[tuple[Batch, Columns]]:
+def _parquet(path: Path, ask: Description, role: str) -> Batches:
     from pyarrow import parquet
 
     file = parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
@@ -279,7 +379,7 @@ def _parquet(path: Path, ask: Description, role: str) -> Iterator[tuple[Batch, C
     return batches_of(file.schema_arrow.names, batches, ask, role)
 
 
-def _ipc(path: Path, ask: Description, role: str) -> Iterator[tuple[Batch, Columns]]:
+def _ipc(path: Path, ask: Description, role: str) -> Batches:
     """Read by position, not mapped: pages of a mapped file would count as memory."""
     with pa.OSFile(str(path)) as source:
         if source.read(6) == b"ARROW1":
@@ -291,12 +391,10 @@ def _ipc(path: Path, ask: Description, role: str) -> Iterator[tuple[Batch, Colum
         yield from batches_of(file.schema.names, some, ask, role)
 
 
-def batches_of(
-    names: list[str], batches: Iterable[Any], ask: Description, role: str
-) -> Iterator[tuple[Batch, Columns]]:
+def batches_of(names: list[str], batches: Iterable[Any], ask: Description, role: str) -> Batches:
     """Record batches, cut where they are too large."""
     columns, first = Columns.of(names, ask, role), 0
-    used = [*columns.features, *_places(columns)]
+    used = list(dict.fromkeys([*columns.features, *_places(columns)]))
     for batch in batches:
         weight = sum(batch.column(at).nbytes for at in used) // 4
         size = max(1, min(BLOCK, WEIGHT * batch.num_rows // max(weight, 1)))
@@ -310,59 +408,95 @@ def batches_of(
 # ---- columns -> pieces ---------------------------------------------------------------------------
 
 
-def piece_of(path: Path, batch: Batch, columns: Columns, ask: Description) -> Piece:
+def piece_of(
+    path: Path, batch: Batch, columns: Columns, ask: Description, words: Mapping[str, list[str]]
+) -> Piece:
     """What some rows say, each column as what it is used."""
-    words = {
-        what: _words(batch, at, what)
-        for what in ("text", "id", "split", "image")
-        if (at := getattr(columns, what)) is not None
-    }
+    texts = [_texts(batch, at) for at in columns.texts]
+    single = (columns.id, columns.split, columns.image)
+    ids, split, files = (None if at is None else _cells(batch.columns[at])[1] for at in single)
     listed = None if columns.label_list is None else _lists(batch.columns[columns.label_list])
     labels = _labels(batch, columns.labels, ask.unknown) if columns.labels else None
+    own = {batch.names[at] for at in columns.features}
+    facts = {
+        "categories": {name: known for name, known in words.items() if name in own},
+        "dates": [batch.names[at] for at in columns.dates],
+    }
     return Piece(
         path=path,
         rows=batch.rows,
-        features=_features(batch, columns.features) if columns.features else None,
+        features=_features(batch, columns, words, ask) if columns.features else None,
         labels=labels,
-        names=[batch.names[at] for at in columns.labels] or None,
-        texts=words.get("text"),
-        ids=words.get("id"),
-        split=part_numbers(words["split"], batch.lines, batch.first) if "split" in words else None,
-        files=[name.strip() for name in words["image"]] if "image" in words else None,
+        names=[batch.names[at] for at in columns.labels]
+        or [str(name) for name in batch.header.get("label_names") or []]
+        or None,
+        texts=["\n".join(row) for row in zip(*texts, strict=True)] if texts else None,
+        ids=ids,
+        split=None if split is None else part_numbers(split, batch.lines, batch.first),
+        files=None if files is None else [name.strip() for name in files],
         listed=listed,
+        unknown=batch.unknown if listed is not None else None,
         lines=None if listed is None or batch.lines is None else list(batch.lines),
         notes=columns.note(),
         columns=[batch.names[at] for at in columns.features],
+        facts={key: value for key, value in facts.items() if value},
+        about=card if isinstance(card := batch.header.get("card"), dict) else {},
     )
 
 
-def _words(batch: Batch, at: int, what: str) -> list[str]:
-    column, name = batch.columns[at], batch.names[at]
-    words: list[Any] = column.to_pylist()
-    if what == "text":
-        words = ["" if word is None else word for word in words]
-        bad = next((row for row, word in enumerate(words) if not isinstance(word, str)), None)
-        if bad is not None:
-            where = batch.where(bad)
-            raise ValueError(f"{where}: column {name!r} must hold texts, got {column.type}")
-        return words
-    return [str(word) for word in words]
+def _cells(column: Any) -> tuple[list[str | None], list[str]]:
+    """The cells as words, None where missing; and as they are written."""
+    if isinstance(column, np.ndarray):
+        column = [f"{number:g}" for number in column]
+    written = [str(cell) for cell in (column if isinstance(column, list) else column.to_pylist())]
+    plain = (cell.strip() for cell in written)
+    return [None if cell.lower() in locate.MISSING else cell for cell in plain], written
+
+
+def _texts(batch: Batch, at: int) -> list[str]:
+    column = batch.columns[at]
+    cells: list[Any] = column if isinstance(column, list) else column.to_pylist()
+    words = ["" if cell is None and cells is not column else cell for cell in cells]
+    bad = next((row for row, word in enumerate(words) if not isinstance(word, str)), None)
+    if bad is not None:
+        got = f"{type(words[bad]).__name__} {str(words[bad])[:40]}"
+        raise ValueError(
+            f"{batch.where(bad)}: the text must be a string, got {got} as {batch.called} "
+            f"{batch.names[at]!r}"
+        )
+    return words
 
 
 def _lists(column: Any) -> list[Any]:
-    """A list of names per row, or a word that holds them; null: nothing is known."""
+    """A list of names per row, or a word that holds them; None: nothing is known."""
+    if isinstance(column, list):
+        return column
     cells = column.to_pylist()
     if any(isinstance(cell, list) for cell in cells):
         return [
-            None if cell is None else [str(object_name(name)) for name in cell] for cell in cells
+            None if cell is None else [_name(object_name(name)) for name in cell] for cell in cells
         ]
     return [cell if cell is None else str(cell) for cell in cells]
 
 
-def _features(batch: Batch, places: Sequence[int]) -> Any:
-    block = batch.numbers
+def _name(label: Any) -> Any:
+    """A number is a name in a column of numbers; what is no name is refused where it stands."""
+    return str(label) if isinstance(label, (int, float)) else label
+
+
+def _features(
+    batch: Batch, columns: Columns, words: Mapping[str, list[str]], ask: Description
+) -> Any:
+    block, places = batch.numbers, columns.features
     if block is None:
-        parts = [_numbers(batch.columns[at], batch.names[at]) for at in places]
+        parts = []
+        for at in places:
+            if batch.names[at] in words:
+                parts.append(_indicators(batch.columns[at], words[batch.names[at]]))
+            elif at in columns.dates:
+                parts.append(_days(batch, at, ask.date_format))
+            else:
+                parts.append(_numbers(batch.columns[at], batch.names[at]))
         block = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
     with np.errstate(over="ignore"):
         bad = np.isinf(block.astype(np.float32))
@@ -370,7 +504,7 @@ def _features(batch: Batch, places: Sequence[int]) -> Any:
         row, column = divmod(int(bad.argmax()), block.shape[1])
         name = batch.names[places[column]] if len(places) == block.shape[1] else "features"
         raise ValueError(
-            f"{batch.where(row)}: column {name!r} must be finite in float32 "
+            f"{batch.where(row)}: {batch.called} {name!r} must be finite in float32 "
             f"({batch.missing}: missing)"
         )
     return dense_features(block)
@@ -378,6 +512,8 @@ def _features(batch: Batch, places: Sequence[int]) -> Any:
 
 def _numbers(column: Any, name: str) -> Array:
     """(rows, 1), or (rows, d) of a column of equally long lists; null is NaN."""
+    if isinstance(column, np.ndarray):
+        return column.reshape(len(column), -1)
     kind = column.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         lengths = compute.list_value_length(column).to_numpy(zero_copy_only=False)
@@ -389,12 +525,57 @@ def _numbers(column: Any, name: str) -> Array:
     elif pa.types.is_null(kind) or pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise ValueError(
-            f"column {name!r} must hold numbers, got {kind}; if it is no feature, list it "
-            "in ignore_columns or say what it is (label_columns, text_column, ...)"
-        )
+        raise ValueError(f"column {name!r} must hold numbers, got {kind}; {locate.NO_NUMBERS}")
     values = column.to_numpy(zero_copy_only=False)
     return np.asarray(values, dtype=np.float64)[:, None]
+
+
+def _indicators(column: Any, known: Sequence[str]) -> Array:
+    """(rows, words): 1 where a cell is that word, NaN where it is missing."""
+    place = {word: at for at, word in enumerate(known)}
+    cells = _cells(column)[0]
+    codes = np.array([-2 if cell is None else place.get(cell, -1) for cell in cells])
+    block: Array = (codes[:, None] == np.arange(len(known))).astype(np.float32)
+    block[codes == -2] = np.nan
+    return block
+
+
+def _days(batch: Batch, at: int, how: str | None) -> Array:
+    """(rows, 1) days since 1970, from dates, or seconds or milliseconds since then."""
+    column = batch.columns[at]
+    kind = getattr(column, "type", None)
+    if kind is not None and pa.types.is_temporal(kind):
+        moments = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
+        return _numbers(moments, batch.names[at]) / 86_400_000
+    each = dict[str | None, float]({None: float("nan")})
+    days, cells = np.empty((batch.rows, 1)), _cells(column)[0]
+    for row, cell in enumerate(cells):
+        if cell not in each:
+            try:
+                each[cell] = day_number(cell or "", how)
+            except ValueError:
+                wanted = "2024-01-31, or say how they are written: date_format=%d/%m/%Y"
+                raise ValueError(
+                    f"{batch.where(row)}: {batch.called} {batch.names[at]!r} must hold dates such "
+                    f"as {how or wanted}, got {cell!r}"
+                ) from None
+        days[row] = each[cell]
+    return days
+
+
+def day_number(cell: str, how: str | None = None) -> float:
+    """Days since 1970; a date without a zone is in UTC.
+
+    >>> day_number("1970-01-03T12:00:00Z"), day_number("3/1/1970", "%d/%m/%Y")
+    (2.5, 2.0)
+    """
+    if how is None and cell.lstrip("-").replace(".", "", 1).isdigit() and len(cell) > 8:
+        seconds = float(cell)
+        return seconds / (86_400 if abs(seconds) < 1e11 else 86_400_000)
+    plain = cell[:10].replace("/", "-").replace(".", "-") + cell[10:]
+    moment = datetime.strptime(cell, how) if how else datetime.fromisoformat(plain)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.timestamp() / 86_400
 
 
 def _labels(batch: Batch, places: Sequence[int], unknown: int | None) -> Labels:
@@ -402,8 +583,10 @@ def _labels(batch: Batch, places: Sequence[int], unknown: int | None) -> Labels:
     block = np.empty((batch.rows, len(places)), dtype=np.float32)
     for label, at in enumerate(places):
         column, name = batch.columns[at], batch.names[at]
-        kind = column.type
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        if isinstance(column, list):
+            column = pa.array([None if x is None else str(x) for x in column], pa.large_string())
+        kind = None if isinstance(column, np.ndarray) else column.type
+        if kind is None or pa.types.is_primitive(kind):
             block[:, label] = _truths(_numbers(column, name)[:, 0], unknown, batch, name)
             continue
         coded = column if pa.types.is_dictionary(kind) else column.dictionary_encode()
@@ -414,7 +597,7 @@ def _labels(batch: Batch, places: Sequence[int], unknown: int | None) -> Labels:
                 each[code] = truth(str(word), unknown)
             except ValueError as error:
                 where = batch.where(int((codes == code).argmax()))
-                raise ValueError(f"{where}: column {name!r}: {error}") from None
+                raise ValueError(f"{where}: {batch.called} {name!r}: {error}") from None
         block[:, label] = each[codes]
     return Labels.from_dense(block)
 
@@ -426,5 +609,7 @@ def _truths(values: Array, unknown: int | None, batch: Batch, name: str) -> Arra
     if bad.any():
         row = int(bad.argmax())
         wanted = f"a label must be 0 or 1 ({batch.missing}: unknown)"
-        raise ValueError(f"{batch.where(row)}: column {name!r}: {wanted}, got {values[row]:g}")
+        raise ValueError(
+            f"{batch.where(row)}: {batch.called} {name!r}: {wanted}, got {values[row]:g}"
+        )
     return values

@@ -19,6 +19,11 @@ from labelset.data.reading import as_number, kind_of, lines
 Array = np.ndarray[Any, Any]
 LONGEST = 1 << 24
 """Letters of the longest cell, and bytes of the longest row but one with quotes."""
+SEPARATORS = (",", ";", "\t", "|")
+NO_NUMBERS = (
+    "if it is no feature, list it in ignore_columns or say what it is (category_columns, "
+    "date_columns, label_columns, text_column, ...)"
+)
 MISSING = frozenset(cell for cell, value in TRUTH.items() if value != value)
 TOO_LONG = (
     f"a row is longer than {LONGEST >> 20} MB, the most that is read, or a quote that opens in it "
@@ -62,6 +67,11 @@ def rows_of(text: Iterable[str], separator: str, before: int = 0) -> Iterator[tu
                 "(tr '\\r' '\\n' < OLD > NEW)"
             ) from None
         where = f", in the row that starts in line {start}: is a quote open?" * (start < line)
+        if "expected after" in str(error):
+            raise ValueError(
+                f"line {line}: a quoted cell goes on after its closing quote{where}; write a quote "
+                'that belongs to the text twice, ""'
+            ) from None
         raise ValueError(f"line {line}: {error}{where}") from None
 
 
@@ -101,7 +111,6 @@ def _number(cell: str, name: str, line: int) -> float:
         return as_number(cell.strip())
     except ValueError:
         raise ValueError(
-            f"line {line}: column {name!r} must hold numbers, got {cell.strip()[:40]!r}; if it is "
-            "no feature, list it in ignore_columns or say what it is (label_columns, text_column, "
-            "...)"
+            f"line {line}: column {name!r} must hold numbers, got {cell.strip()[:40]!r}; "
+            f"{NO_NUMBERS}"
         ) from None

@@ -41,7 +41,7 @@ def array_in(path: Path, memory: int) -> Array | Filed:
             except ValueError as error:
                 if "bject arrays" in str(error):
                     raise ValueError(OBJECTS) from None
-                raise ValueError(f"damaged or not a .npy file ({error})") from None
+                raise ValueError("damaged or not a .npy file; write it with numpy.save") from None
             if not isinstance(array, np.ndarray):
                 raise ValueError("is not an npy file (one array)")
             return array.astype(array.dtype.newbyteorder("="), copy=False)
