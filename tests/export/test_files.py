@@ -123,7 +123,7 @@ def test_all_files_or_none(tmp_path):
 
 def test_the_verb_refuses_before_it_writes(tmp_path):
     run, _ = made_run()
-    run.rule = decide.build("expected-f1")
+    run.rule = decide.build("budget", k=1)
     run.save(tmp_path / "run")
     args = parsed(tmp_path / "run")
     with pytest.raises(ValueError, match="--onnx FILE"):

@@ -10,7 +10,7 @@ import torch
 
 from labelset import calibrate, decide, encode, heads, losses
 from labelset.data import Dataset
-from labelset.export import ExportFailed, NotExportable, to_onnx
+from labelset.export import ExportFailed, NotExportable, to_onnx, to_torch
 from labelset.losses import NoLink
 from labelset.model import SavedModel
 
@@ -96,6 +96,26 @@ def test_rules(name, tmp_path):
     rule = decide.build(name, **settings).fit(torch.sigmoid(SCORES), LABELS)
     # halves of scores are often equal: ties must break to the lowest label
     held_to(SavedModel(names=NAMES, rule=rule), tmp_path / "m.onnx", (SCORES * 2).round() / 2)
+
+
+@pytest.mark.parametrize("n", [1, 6, 60])
+@pytest.mark.parametrize("empty", [0.0, 0.5, 1.0])
+def test_the_sets_of_largest_expected_f1(n, empty, tmp_path):
+    draw = torch.Generator().manual_seed(n)
+    v = 3 * torch.randn(400, n, generator=draw) - 2
+    v[:50], v[50:60], v[60:70] = v[:50].round(), -80.0, 80.0  # ties, nothing, everything
+    v[70:80, 0] = torch.nan
+    names = [str(label) for label in range(n)]
+    run = SavedModel(names=names, rule=decide.build("expected-f1", empty=empty))
+    to_onnx(run, tmp_path / "m.onnx")
+    to_torch(run, tmp_path / "m.pt2")
+    got = outputs(tmp_path / "m.onnx", v)
+    clear = ~v.isnan().any(1)
+    due = run.predictor.decide(got["probabilities"][clear]).dense() == 1
+    assert torch.equal(got["decisions"][clear], due)
+    program = torch.export.load(tmp_path / "m.pt2").module()
+    assert torch.equal(program(v)[2], got["decisions"])
+    assert not got["decisions"][70:80, 0].any()
 
 
 def test_thresholds_are_compared_exactly(tmp_path):
@@ -207,18 +227,19 @@ def test_what_the_file_says(tmp_path):
 
 
 def test_without_decisions_any_rule_will_do(tmp_path):
-    run = SavedModel(names=NAMES, rule=decide.build("expected-f1"))
+    run = SavedModel(names=NAMES, rule=decide.build("budget", k=2))
     to_onnx(run, tmp_path / "m.onnx", decisions=False)
     assert set(outputs(tmp_path / "m.onnx", SCORES)) == {"logits", "probabilities"}
 
 
 @pytest.mark.parametrize(
     ("rule", "says"),
-    [("expected-f1", "per-class"), ("budget", "decides rows together")],
+    [("expected-f1", "at most 512"), ("budget", "decides rows together")],
 )
 def test_rules_that_cannot_be_exported_say_what_to_do(rule, says, tmp_path):
     settings = {"k": 2} if rule == "budget" else {}
-    run = SavedModel(names=NAMES, rule=decide.build(rule, **settings))
+    names = [str(label) for label in range(513)]
+    run = SavedModel(names=names, rule=decide.build(rule, **settings))
     with pytest.raises(ValueError, match=says):
         to_onnx(run, tmp_path / "m.onnx")
     assert not list(tmp_path.iterdir())

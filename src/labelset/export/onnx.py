@@ -346,6 +346,26 @@ def _topk(c: Call) -> list[str]:
     return list(c.graph.put("TopK", x, k, outputs=2, axis=axis, largest=int(largest)))
 
 
+def _sort(c: Call) -> list[str]:
+    """Of equal numbers the first comes first, as in a stable sort."""
+    axis, falling = c.kwargs.get("dim", -1), c.kwargs.get("descending", False)
+    x = c.value(c.args[0])
+    k = c.graph.constant([c.args[0].shape[axis]], torch.int64)
+    return list(c.graph.put("TopK", x, k, outputs=2, axis=axis, largest=int(falling)))
+
+
+def _ends(op: str) -> Written:
+    def write(c: Call) -> str:
+        keep = int(bool(c.get(2, "keepdim", False)))
+        return c.put(op, c.args[0], axes=list(c.args[1]), keepdims=keep)
+
+    return write
+
+
+def _unsqueeze(c: Call) -> str:
+    return c.put("Unsqueeze", c.args[0], c.graph.constant([c.args[1]], torch.int64))
+
+
 def _slice(c: Call) -> str:
     whole = 1 << 62
     parts = c.get(1, "dim", 0), c.get(2, "start") or 0, c.get(3, "end"), c.get(4, "step", 1)
@@ -420,6 +440,11 @@ OPERATIONS: dict[str, Written] = {
     "sum": _sum,
     "cumsum": lambda c: c.put("CumSum", c.args[0], c.graph.constant(c.args[1], torch.int64)),
     "topk": _topk,
+    "sort": _sort,
+    "amax": _ends("ReduceMax"),
+    "amin": _ends("ReduceMin"),
+    "unsqueeze": _unsqueeze,
+    "cat": lambda c: c.put("Concat", *c.args[0], axis=c.get(1, "dim", 0)),
     "slice": _slice,
     "take": _take,
     "stack": _stacked,

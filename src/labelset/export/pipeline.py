@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
@@ -19,6 +20,7 @@ from labelset.calibrate.histogram import Histogram
 from labelset.calibrate.isotonic import Isotonic
 from labelset.calibrate.link import Link
 from labelset.decide import Rule
+from labelset.decide.expected_f1 import ExpectedF1
 from labelset.encode import scaled
 from labelset.heads import Head
 from labelset.losses import Loss, Separable, describe_loss
@@ -55,6 +57,9 @@ class Pipeline(nn.Module):
         self.scaling = _Scaling(run) if scales else None
         self.probabilities = _Probabilities(predictor)
         self.rule = predictor.rule if decisions else None
+        self.decide: Callable[[Tensor], Tensor] = predictor.rule.decide
+        if isinstance(self.rule, ExpectedF1):  # which works row by row, until the last is settled
+            self.decide = ExpectedSets(n, self.rule.empty)
         self.taken = _taken(run)
 
     @property
@@ -78,7 +83,7 @@ class Pipeline(nn.Module):
         p = self.probabilities(v.double()).to(v.dtype)
         if self.rule is None:
             return v, p
-        return v, p, self.rule.decide(p.double())
+        return v, p, self.decide(p.double())
 
 
 class _Scaling(nn.Module):
@@ -168,10 +173,11 @@ def _refuse_rule(rule: Rule, labels: int) -> None:
             f"the rule {rule.name!r} decides rows together, which no graph of one row can; fit it "
             f"on held-out rows (labelset decide), {without}"
         )
-    if rule.name == "expected-f1":
+    if rule.name == "expected-f1" and labels > LABELS:
         raise ValueError(
-            f"the rule {rule.name!r} searches over sets of every size and has no graph; choose a "
-            f"threshold (labelset decide RUN --rule per-class), {without}"
+            f"the rule {rule.name!r} takes a table of labels x labels numbers for every row, too "
+            f"much for {labels} labels (at most {LABELS}); choose a threshold (labelset decide RUN "
+            f"--rule per-class), {without}"
         )
 
 
@@ -186,6 +192,52 @@ def _taken(run: SavedModel) -> str:
     if run.encoder.name == "features":
         return "features as in the data; they are scaled inside"
     return f"features as the encoder {run.encoder.name!r} gives them, which runs before this graph"
+
+
+LABELS = 512
+"""Up to so many labels `expected-f1` has a graph: 2 MB for a row."""
+
+
+class ExpectedSets(nn.Module):
+    """What the rule `expected-f1` decides, all sizes of all rows at once.
+
+    Of independent labels with falling probabilities p_j the first k, the best set of k, have
+
+        E[F1 of k] = 2 integral_0^1 t^k prod_j (1 - p_j + p_j t) sum_{j<=k} p_j / (1 - p_j + p_j t)
+
+    since F1 is 2 a / (k + b), with a of these k and b of all labels on, and a / (k + b) is the
+    integral of a t^(k + b - 1). What is integrated is a polynomial of degree k + labels - 1, for
+    which Gauss's rule with a node per label is exact.
+
+    >>> ExpectedSets(3, empty=0.0)(torch.tensor([[0.6, 0.4, 0.05]], dtype=torch.float64))
+    tensor([[ True,  True, False]])
+    """
+
+    nodes: Tensor
+    weights: Tensor
+    sizes: Tensor
+
+    def __init__(self, labels: int, empty: float) -> None:
+        super().__init__()
+        x, w = np.polynomial.legendre.leggauss(labels)
+        nodes, sizes = torch.from_numpy((x + 1) / 2)[:, None], torch.arange(labels + 1)
+        self.register_buffer("nodes", nodes)
+        self.register_buffer("weights", torch.from_numpy(w)[:, None] * nodes ** sizes[1:])
+        self.register_buffer("sizes", sizes)
+        self.empty = empty
+
+    def forward(self, p: Tensor) -> Tensor:
+        """(rows, labels) bool from float64 probabilities."""
+        falling, order = p.nan_to_num(0.0).sort(dim=1, descending=True, stable=True)
+        q = falling.unsqueeze(1)
+        some = (1 - q) + q * self.nodes  # (rows, nodes, labels), never 0
+        hits = (q / some).cumsum(2) * some.log().sum(2, keepdim=True).exp()
+        none = (1 - falling).clamp(min=1e-300).log().sum(1, keepdim=True).exp() * self.empty
+        value = torch.cat([none, (hits * self.weights).sum(1)], 1)
+        best = value >= value.amax(1, keepdim=True) - 1e-12
+        size = torch.where(best, self.sizes, len(self.sizes)).amin(1, keepdim=True)
+        place = order.sort(dim=1, stable=True).indices
+        return place < size
 
 
 class BlendedCurves(nn.Module):
