@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,8 @@ class Mlp:
     ...     torch.ones(1, 2, 1), torch.zeros(1, 1), None)
     Mlp(1 members, 1 x 2 units, 1 features, 1 labels)
     """
+
+    kind: ClassVar[str] = "mlp"
 
     centre: Tensor
     """(features,): what is subtracted from each feature."""

@@ -43,6 +43,10 @@ NARROW = 4_000
 """Features up to which a kernel, and trees, are tried on sparse rows."""
 GRAM = 6_000
 """Rows up to which a kernel is tried."""
+USUAL = 120.0
+"""Seconds that a family may take where no budget is given."""
+BYTES = 2 << 30
+"""Memory that a forest may take."""
 RECORD = "search.json"
 
 Progress = Callable[[Task, dict[str, Any]], None]
@@ -88,10 +92,10 @@ class Search:
         return tuple(self.plan.losses) != DEFAULT_LOSSES
 
     @property
-    def left(self) -> float | None:
-        """Seconds that are left of the budget; None: there is none."""
+    def seconds(self) -> float:
+        """That a family may take: what is left of the budget, or else as much as is usual."""
         if self.plan.seconds is None:
-            return None
+            return USUAL
         return max(self.plan.seconds - (time.monotonic() - self.began), 0.0)
 
     def value(self, fitted: Fitted, development: Development) -> float:
@@ -243,7 +247,7 @@ def linear(search: Search) -> Iterator[Outcome]:
         screen.folds,
         problems(tried),
         final="none",
-        seconds=search.left,
+        seconds=search.seconds,
     )
     best: dict[Task, tuple[float, float]] = {}
     reasons: dict[Task, str] = {}
@@ -272,7 +276,7 @@ def linear(search: Search) -> Iterator[Outcome]:
             development.labels,
             development.folds,
             problems(final),
-            seconds=search.left,
+            seconds=search.seconds,
         ),
         strict=True,
     )
@@ -326,18 +330,25 @@ def kernel(search: Search) -> Iterator[Outcome]:
         return
     dense = features.dense() if isinstance(features, SparseRows) else features
     task = Task("", "kernel-ridge", 0)
-    fits = kernel_ridge(dense, development.labels, development.folds, seconds=search.left)
+    fits = kernel_ridge(dense, development.labels, development.folds, seconds=search.seconds)
     yield task, _best(search, fits)
 
 
 def trees(search: Search) -> Iterator[Outcome]:
     """A forest of extremely randomised trees."""
-    from labelset.train.rivals import extra_trees
+    from labelset.train.rivals import Trees, extra_trees
 
     development, features = search.development, search.features
     if _is_text(search) or (search.sparse and features.shape[1] > NARROW):
         return
-    fits = extra_trees(features, development.labels, development.folds, seconds=search.left)
+    fits = extra_trees(
+        features,
+        development.labels,
+        development.folds,
+        [Trees()],
+        seconds=search.seconds,
+        max_bytes=BYTES,
+    )
     yield Task("", "extra-trees", 0), _best(search, fits)
 
 
@@ -354,7 +365,7 @@ def networks(search: Search) -> Iterator[Outcome]:
         settings.append(MlpSettings(loss=losses.build(loss, **loss_settings)))
     development = search.development
     fits = fit_members(
-        search.features, development.labels, development.folds, settings, seconds=search.left
+        search.features, development.labels, development.folds, settings, seconds=search.seconds
     )
     yield from zip([Task(name, "mlp", 0) for name in names], fits, strict=True)
 
