@@ -1,0 +1,137 @@
+"""KernelMachine: scores from the distances of a row to the rows that were fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labelset.data import SparseRows
+
+EDGE = 0.05
+"""Nearer than this to 0 or 1, log-odds go on in a straight line: they never end or stop rising."""
+ENTRIES = 1 << 22
+"""Distances that are in memory together."""
+FILE = ("rows", "coefficients", "means", "gamma")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KernelMachine:
+    """scores = log-odds of m + sum_i a_i exp(-gamma |x - x_i|^2).
+
+    >>> machine = KernelMachine(torch.tensor([[0.0], [2.0]]), torch.tensor([[0.5], [0.0]]),
+    ...     means=torch.tensor([0.25]), gamma=1.0)
+    >>> machine
+    KernelMachine(2 rows, 1 features, 1 labels)
+    >>> torch.sigmoid(machine(torch.tensor([[0.0], [9.0]])))
+    tensor([[0.7500],
+            [0.2500]])
+    """
+
+    rows: Tensor
+    """(rows, features) float32: what was fitted."""
+    coefficients: Tensor
+    """(rows, labels) float32: a."""
+    means: Tensor
+    """(labels,) float32: m, the estimate far from all rows."""
+    gamma: float
+    """How fast a row's influence fades."""
+
+    def __post_init__(self) -> None:
+        for name, dimensions in (("rows", 2), ("coefficients", 2), ("means", 1)):
+            t = getattr(self, name)
+            if t.ndim != dimensions or t.dtype != torch.float32 or not bool(t.isfinite().all()):
+                raise ValueError(
+                    f"{name} of a kernel machine must be {dimensions}-D finite float32, got "
+                    f"{t.dtype} of shape {tuple(t.shape)}"
+                )
+        if len(self.coefficients) != len(self.rows) or self.means.shape != (self.labels,):
+            shapes = tuple(self.rows.shape), tuple(self.coefficients.shape), tuple(self.means.shape)
+            raise ValueError(
+                "a kernel machine has coefficients (rows, labels) and means (labels,) for its rows "
+                f"(rows, features), got shapes {shapes}"
+            )
+        if not 0 < self.gamma < float("inf"):
+            raise ValueError(f"gamma of a kernel machine must be above 0, got {self.gamma}")
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.rows)} rows, {self.width} features, {self.labels} labels"
+        return f"KernelMachine({sizes})"
+
+    @property
+    def width(self) -> int:
+        """How many features a row has."""
+        return self.rows.shape[1]
+
+    @property
+    def labels(self) -> int:
+        """How many labels it gives scores of."""
+        return self.coefficients.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(t.nbytes for t in (self.rows, self.coefficients, self.means))
+
+    @cached_property
+    def _lengths(self) -> Tensor:
+        return self.rows.double().square().sum(1)
+
+    def __call__(self, features: Any) -> Tensor:
+        """(rows, labels) float32 log-odds of a tensor or of sparse rows.
+
+        Computed in float64, so that a row has the same ones alone and among others.
+        """
+        if len(features.shape) != 2 or features.shape[1] != self.width:
+            got = tuple(features.shape)
+            raise ValueError(f"the kernel machine takes (rows, {self.width}) features, got {got}")
+        own, coefficients = self.rows.double(), self.coefficients.double()
+        out = torch.empty(len(features), self.labels)
+        size = max(1, ENTRIES // max(len(own), self.width, 1))
+        for start in range(0, len(features), size):
+            x = features[start : start + size]
+            x = (x.dense() if isinstance(x, SparseRows) else x).cpu().double()
+            distances = squared_distances(x, own, self._lengths)
+            estimate = self.means + distances.mul_(-self.gamma).exp_() @ coefficients
+            out[start : start + len(x)] = log_odds(estimate)
+        return out
+
+    # ---- in files -------------------------------------------------------------------------------
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a safetensors file keeps, for `from_tensors`."""
+        gamma = torch.tensor([self.gamma], dtype=torch.float64)
+        held = (self.rows, self.coefficients, self.means, gamma)
+        return {name: t.contiguous() for name, t in zip(FILE, held, strict=True)}
+
+    @classmethod
+    def from_tensors(cls, held: Mapping[str, Tensor]) -> KernelMachine:
+        """From what `tensors` gave, as a file has it; ValueError where that describes none."""
+        if {*held} != {*FILE}:
+            raise ValueError(
+                f"a kernel machine has the tensors {', '.join(FILE)}, got {', '.join(held)}"
+            )
+        gamma = held["gamma"]
+        if gamma.shape != (1,) or gamma.dtype != torch.float64:
+            got = f"{gamma.dtype} of shape {tuple(gamma.shape)}"
+            raise ValueError(f"gamma of a kernel machine must be one float64 number, got {got}")
+        return cls(held["rows"], held["coefficients"], held["means"], float(gamma))
+
+
+def squared_distances(x: Tensor, others: Tensor, lengths: Tensor) -> Tensor:
+    """(rows, others): |x|^2 + |y|^2 - 2 x.y, at least 0; lengths: |y|^2 of the others."""
+    return torch.addmm(x.square().sum(1)[:, None] + lengths, x, others.T, alpha=-2).clamp_(min=0)
+
+
+def log_odds(estimate: Tensor) -> Tensor:
+    """float32 log-odds of estimates, which may lie beyond 0 and 1; they rise with the estimate.
+
+    >>> log_odds(torch.tensor([-0.1, 0.5, 0.95]))
+    tensor([-6.1023,  0.0000,  2.9444])
+    """
+    inside = estimate.clamp(EDGE, 1 - EDGE)
+    return (inside.logit() + (estimate - inside) / (EDGE * (1 - EDGE))).float()
