@@ -25,7 +25,7 @@
 #define FARTHEST 4.0f /* that one step may move a score: losses that are not quadratic need it */
 #define CLOSE 1e-3f   /* Newton's last step in a scalar equation */
 #define TRIES 12      /* and how many there are */
-#define STILL 1e-3f   /* steps below this share of C do not count as such */
+#define STILL 1e-3f   /* steps below this share of the usual dual variable do not count as such */
 #define PATIENCE 3    /* passes without a step after which a row is left out ... */
 #define RETURN 4      /* ... but for each fourth pass */
 
@@ -43,6 +43,7 @@ typedef struct {
     const float *targets;   /* (rows, LANES), NaN where unknown */
     float strength, *dual;  /* (rows, LANES) */
     float *weight, *bias;   /* (features, LANES), (LANES) */
+    float still;            /* the longest step that does not count */
 } Fit;
 
 INLINE void scores_of(const Rows *x, const float *weight, const float *bias, int64_t row, float *out) {
@@ -120,7 +121,7 @@ INLINE int step(const Rows *x, const Fit *f, int64_t row, float size, double *tr
     memcpy(&by, d, sizeof d);
     for (int64_t e = x->starts[row]; e < x->starts[row + 1]; e++)
         *(lanes *)(f->weight + (int64_t)x->columns[e] * LANES) += x->values[e] * by;
-    return moved > STILL * f->strength;
+    return moved > f->still;
 }
 
 static uint64_t drawn(uint64_t *state) { /* xorshift64* */
@@ -158,7 +159,7 @@ static PyObject *passes(PyObject *self, PyObject *args) {
                           &enough, &seed))
         return NULL;
     Rows x = {b[0].buf, b[1].buf, b[2].buf};
-    Fit f = {b[6].buf, b[7].buf, b[8].buf, (float)strength, b[9].buf, b[10].buf, b[11].buf};
+    Fit f = {b[6].buf, b[7].buf, b[8].buf, (float)strength, b[9].buf, b[10].buf, b[11].buf, 0};
     int64_t count = b[4].len / (int64_t)sizeof(int32_t), entries = b[9].len / (int64_t)sizeof(float);
     uint64_t state = seed * 2 + 1;
     Py_BEGIN_ALLOW_THREADS
@@ -167,6 +168,7 @@ static PyObject *passes(PyObject *self, PyObject *args) {
         travelled = one_pass(&x, &f, b[3].buf, b[4].buf, count, b[5].buf, pass, &state);
         length = 0;
         for (int64_t i = 0; i < entries; i++) length += (double)f.dual[i] * f.dual[i];
+        f.still = STILL * (float)sqrt(length / (double)entries);
         pass++;
         if (!(travelled < INFINITY) || (pass >= least && travelled <= enough * enough * length)) break;
     }

@@ -90,7 +90,8 @@ def solve_jointly(rows: Rows, each: Sequence[Loss], strength: float, watch: Watc
             out.complete = False
             break
         began, absent, iterations = time.perf_counter(), rows.left_out(fit), 0
-        x, y = Products(rows.features[~absent]), rows.labels[~absent].to(device)
+        present = rows.present(fit)
+        x, y = Products(rows.features[present]), rows.labels[present].to(device)
         start = shares[fit].logit().float().to(device)
         weight = torch.zeros(rows.features.shape[1] + 1, rows.labels.n, device=device)
         if each[0].saturates_positives or each[0].saturates_negatives:  # it has no slope far off
@@ -121,7 +122,8 @@ def solve_head(
             out.complete = False
             break
         began, absent, head = time.perf_counter(), rows.left_out(fit), new().to(device)
-        x, y = rows.features[~absent], rows.labels[~absent].to(device)
+        present = rows.present(fit)
+        x, y = rows.features[present], rows.labels[present].to(device)
         centres = [p.detach() * (p.ndim < 2) for p in head.parameters()]
         lengths: list[float] = []
         for loss in each:

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from labelset.data import SparseRows
 
-HISTORY, MOST, ENOUGH = 8, 60, 1e-3
+HISTORY, MOST, ENOUGH = 8, 200, 2e-3
 """Pairs of steps and changes of the gradient, iterations, and the residual that ends them."""
 TRIALS = 6
 """Step lengths tried in one iteration."""
+NOISE = 1e-2
+"""Of a sum of slopes without their signs: a gradient that is less counts as this much."""
 KEPT = 1 << 27
 """Numbers in the history, which is shorter where weights are many."""
 
@@ -24,6 +26,9 @@ Slopes = Callable[[Tensor], Tensor]
 class Products:
     """Rows times weights, of which the last row is the intercepts, and the transposed product."""
 
+    lengths: Tensor
+    """(rows,): of each row, its 1 for the intercept included."""
+
     def __init__(self, features: Tensor | SparseRows) -> None:
         self.dense = features if isinstance(features, Tensor) else None
         if isinstance(features, SparseRows):
@@ -32,6 +37,11 @@ class Products:
             arrays = features.filled().numpy(), features.indices.numpy(), features.indptr.numpy()
             self.sparse = csr_matrix(arrays, shape=features.shape)
             self.transposed = self.sparse.T.tocsr()
+            squares = features.filled().square()
+            sums = torch.zeros(len(features)).index_add_(0, features.rows(), squares)
+        else:
+            sums = features.square().sum(1)
+        self.lengths = (sums + 1).sqrt()
 
     def forward(self, weight: Tensor) -> Tensor:
         """(rows, columns) of (features + 1, columns)."""
@@ -57,7 +67,7 @@ class Minimum:
     lacked: Tensor
     """(columns,): the squared length of the gradient."""
     length: Tensor
-    """(columns,): what it was at a weight of 0."""
+    """(columns,): what it was at a weight of 0, and no less than what rounding may hide."""
     iterations: int
 
 
@@ -76,10 +86,11 @@ def by_column(
 
     v = x.forward(weight) + start
     gradient = weight + x.back(slopes(v))
-    first = inner(gradient, gradient) if not bool(weight.any()) else None
-    if first is None:  # measured from 0, wherever this began
-        zero = x.back(slopes(start.expand_as(v)))
-        first = inner(zero, zero)
+    zero = slopes(start.expand_as(v))
+    first = x.back(zero)
+    # where the start is the optimum there is only noise: what it cancelled out of is the measure
+    most = NOISE * (zero.abs() * x.lengths[:, None]).sum(0)
+    first = inner(first, first) + (most.square().sum() if joint else most.square())
     pairs: list[tuple[Tensor, Tensor, Tensor]] = []
     room = max(3, min(HISTORY, KEPT // max(2 * weight.numel(), 1)))
     left, done = inner(gradient, gradient), 0

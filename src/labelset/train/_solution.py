@@ -39,6 +39,14 @@ class Rows:
         """(rows,) bool: what a fit does not see."""
         return self.folds == (fit if fit < self.members else -2)
 
+    def present(self, fit: int) -> Tensor:
+        """(rows,) bool: what a fit sees, without the rows of which nothing is known."""
+        y = self.labels
+        if y.values is None:
+            return ~self.left_out(fit)
+        free = torch.bincount(y.rows()[y.values.isnan()], minlength=len(y))
+        return ~self.left_out(fit) & (free < y.n)
+
     def shares(self) -> Tensor:
         """(members + 1, labels): how often each label is on in the rows of each fit.
 
