@@ -1,5 +1,6 @@
 """Members: each scores rows that it has not seen, and is what it would be alone."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from labelset import Labels, losses
 from labelset.data import SparseRows
 from labelset.train import Failed, MlpSettings, fit_members
+from labelset.train._checkpoint import Checkpoint
 
 ROWS, FEATURES, LABELS, FOLDS = 90, 6, 4, 3
 SETTINGS = MlpSettings(width=16, epochs=4, batch=16, lr=0.01)
@@ -198,29 +200,59 @@ class Killed(KeyboardInterrupt):
     pass
 
 
+@contextmanager
+def as_many(threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kind", ["dense", "few"])
-def test_resumed_training_ends_as_if_nothing_had_happened(kind, request, tmp_path, monkeypatch):
-    monkeypatch.setattr("labelset.train.members.PAUSE", 0.0)
+def test_resumed_training_ends_as_if_nothing_had_happened(
+    kind, threads, request, tmp_path, monkeypatch
+):
     table = request.getfixturevalue(kind)
     settings = SETTINGS, replace(SETTINGS, loss="asl", layers=2)
-    whole = fit(table, *settings)
-    shares = []
+    with as_many(threads):
+        whole = fit(table, *settings)
+        saved, save = [], Checkpoint.save
 
-    def killed(share):
-        shares.append(share)
-        if share > 0.7:
-            raise Killed
+        def killed(self, steps, state):
+            save(self, steps, state)
+            saved.append(steps)
+            if len(saved) == 40:  # of 24 steps for each setting and thread
+                raise Killed
 
-    options = {"checkpoint": tmp_path, "save_seconds": 0.0}
+        options = {"checkpoint": tmp_path, "save_seconds": 0.0}
+        with monkeypatch.context() as patched:
+            patched.setattr(Checkpoint, "save", killed)
+            with pytest.raises(Killed):
+                fit(table, *settings, **options)
+        again = fit(table, *settings, **options)
+        for a, b in zip(whole, again, strict=True):
+            assert torch.equal(a.scores, b.scores)
+            assert torch.equal(a.model(table[0]), b.model(table[0]))
+        (done, _) = fit(table, *settings, **options)
+        assert torch.equal(done.scores, whole[0].scores)
+
+
+def test_threads_do_not_matter_and_are_left_as_they_were(dense):
+    with as_many(1):
+        (one,) = fit(dense)
+    with as_many(2):
+        (two,) = fit(dense)
+        assert torch.get_num_threads() == 2
+    close(one.scores, two.scores)
+
+
+def test_an_interrupt_passes_through(dense):
+    def stop(share):
+        raise Killed
+
     with pytest.raises(Killed):
-        fit(table, *settings, progress=killed, **options)
-    again = fit(table, *settings, **options)
-    for a, b in zip(whole, again, strict=True):
-        assert torch.equal(a.scores, b.scores)
-        assert torch.equal(a.model(table[0]), b.model(table[0]))
-    done = fit(table, *settings, progress=shares.append, **options)
-    assert torch.equal(done[0].scores, whole[0].scores)
-    assert done[0].seconds >= again[0].seconds - 0.5
+        fit(dense, replace(SETTINGS, epochs=10_000), progress=stop)
 
 
 def test_a_checkpoint_of_other_rows_or_settings_is_not_used(dense, tmp_path):

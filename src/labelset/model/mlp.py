@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -62,6 +62,16 @@ class Mlp:
 
     def __post_init__(self) -> None:
         _check(self)
+
+    @classmethod
+    def stack(cls, parts: Sequence[Mlp]) -> Mlp:
+        """The members of several that differ in nothing else than their weights."""
+        axes = {"first": 1, "inner": 1, "shift": 1, "last": 0, "bias": 0}
+        joined = {
+            name: torch.cat([getattr(part, name) for part in parts], axis)
+            for name, axis in axes.items()
+        }
+        return cls(centre=parts[0].centre, loss=parts[0].loss, **joined)
 
     # ---- what is in it --------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -131,17 +132,70 @@ def fit_members(
         left = None if seconds is None else seconds - (time.perf_counter() - began)
         watch = _Watch(progress, left, done / sum(costs), cost / sum(costs))
         try:
-            run = _Training(data, one, seed)
-            file = None
-            if checkpoint is not None:
-                file = run.checkpoint(Path(checkpoint), save_seconds)
-            fitted.append(run.fit(watch, file))
+            fitted.append(_fit(data, one, seed, watch, checkpoint, save_seconds))
         except (Diverged, _OutOfTime) as error:
             fitted.append(Failed(str(error)))
         done += cost
         if progress is not None:
             progress(done / sum(costs))
     return fitted
+
+
+def _fit(
+    data: _Rows,
+    settings: MlpSettings,
+    seed: int,
+    watch: _Watch,
+    folder: str | Path | None,
+    every: float | None,
+) -> Fitted:
+    """Train the members of one setting, then score.
+
+    Each thread trains some of the members from begin to end. Spreading every operation over all
+    threads would make them wait for one another some fifty times a step: on two cores that others
+    use as well it took six times as long for scene, and thirty times for sixty rows.
+    """
+    began = time.perf_counter()
+    threads = torch.get_num_threads()
+    parts = min(threads, data.members) if data.device.type == "cpu" else 1
+    runs = [
+        _Training(data, settings, seed, [int(k) for k in some], threads // parts)
+        for some in torch.arange(data.members).tensor_split(parts)
+    ]
+    if folder is not None:
+        for run in runs:
+            run.continue_in(Path(folder), every)
+    earlier = sum(run.seconds for run in runs) / parts
+    watch.start(sum(run.done for run in runs))
+    try:
+        with ThreadPoolExecutor(parts) as pool:
+            waiting = {pool.submit(run.train) for run in runs}
+            try:
+                while waiting:
+                    over, waiting = wait(waiting, PAUSE, FIRST_EXCEPTION)
+                    for future in over:
+                        future.result()
+                    watch.step(sum(run.done for run in runs), sum(run.steps for run in runs))
+            except BaseException:
+                for run in runs:
+                    run.stopped = True
+                raise
+    finally:
+        torch.set_num_threads(threads)  # which a thread sets for those that begin after it
+    model = Mlp.stack([run.model() for run in runs])
+    scores = torch.zeros(len(data.folds), data.labels.n)
+    for k in range(data.members):
+        own = (data.folds == k).nonzero()[:, 0]
+        scores[own.cpu()] = model.member(k)(data.features[own].to("cpu"))
+    if not bool(scores.isfinite().all()):
+        raise Diverged("a score is infinite or NaN; lower lr")
+    about = {
+        "settings": settings.as_json(),
+        "members": data.members,
+        "sparse": isinstance(data.features, SparseRows),
+    }
+    loss = None if model.linked else model.loss
+    return Fitted(scores, model, loss, earlier + time.perf_counter() - began, about)
 
 
 class _OutOfTime(RuntimeError):
@@ -159,8 +213,7 @@ class _Watch:
         part: float,
     ) -> None:
         self.progress, self.seconds, self.before, self.part = progress, seconds, before, part
-        self.began = self.told = time.perf_counter()
-        self.first = 0
+        self.began, self.first = time.perf_counter(), 0
 
     def start(self, step: int) -> None:
         """Fitting begins, or goes on, with this step."""
@@ -168,16 +221,14 @@ class _Watch:
 
     def step(self, step: int, steps: int) -> None:
         """So many steps are done."""
-        now = time.perf_counter()
-        spent, taken = now - self.began, step - self.first
-        if self.seconds is not None and (taken >= PACE or spent > self.seconds):
-            needed = spent / taken * (steps - self.first)
+        spent, taken = time.perf_counter() - self.began, step - self.first
+        if self.seconds is not None and step < steps and (taken >= PACE or spent > self.seconds):
+            needed = spent / max(taken, 1) * (steps - self.first)
             if needed > self.seconds:
                 raise _OutOfTime(
                     f"would take about {needed:.0f} s, and {max(self.seconds, 0.0):.0f} s are left"
                 )
-        if self.progress is not None and now - self.told >= PAUSE:
-            self.told = now
+        if self.progress is not None:
             self.progress(self.before + self.part * step / steps)
 
 
@@ -288,14 +339,17 @@ def _turned(x: SparseRows) -> SparseRows:
 
 
 class _Training:
-    """The networks of one setting, and where their training stands.
+    """Some of the networks of one setting, and where their training stands.
 
     Every random number follows from the seed, the member's number and the step: a member's do not
     depend on who is beside it, and training goes on from weights and moments alone.
     """
 
-    def __init__(self, data: _Rows, settings: MlpSettings, seed: int) -> None:
+    def __init__(
+        self, data: _Rows, settings: MlpSettings, seed: int, members: Sequence[int], threads: int
+    ) -> None:
         self.data, self.settings, self.seed = data, settings, seed
+        self.members, self.threads = members, threads
         self.loss: Loss = as_loss("loss", settings.loss).to(data.device)
         self.width, self.epochs, self.rate, self.noise = (
             *(settings.width or 2, settings.epochs or 1),
@@ -304,7 +358,9 @@ class _Training:
         rows = len(data.folds)
         self.batch = min(settings.batch or rows, rows)
         self.steps = self.epochs * math.ceil(rows / self.batch)
-        self.done, self.seconds = 0, 0.0
+        self.done, self.seconds, self.stopped = 0, 0.0, False
+        self.file: Checkpoint | None = None
+        self._latest: tuple[Loss | None, Loss] = None, self.loss
         self.weights = self._start()
         decayed = [self.weights[name] for name in ("first", "inner", "last")]
         free = [self.weights[name] for name in ("shift", "bias")]
@@ -316,23 +372,23 @@ class _Training:
 
     def _start(self) -> dict[str, nn.Parameter]:
         """Weights are drawn, the output starts with the frequencies of labels."""
-        data, members, width = self.data, self.data.members, self.width
+        data, width = self.data, self.width
         deeper = self.settings.layers - 1
 
         def draw(what: str, *shape: int) -> Tensor:
             bound = shape[-2] ** -0.5
             each = [
                 torch.empty(shape).uniform_(-bound, bound, generator=self._random(what, k))
-                for k in range(members)
+                for k in self.members
             ]
             return torch.stack(each)
 
         tensors = {
             "first": draw("first", data.width, width).transpose(0, 1).contiguous(),
             "inner": draw("inner", deeper, width, width).transpose(0, 1).contiguous(),
-            "shift": torch.zeros(deeper + 1, members, width),
+            "shift": torch.zeros(deeper + 1, len(self.members), width),
             "last": draw("last", width, data.labels.n),
-            "bias": _prior(self.loss.at(0), data.frequencies()),
+            "bias": _prior(self.loss.at(0), data.frequencies()[self.members]),
         }
         return {name: nn.Parameter(t.to(data.device)) for name, t in tensors.items()}
 
@@ -342,33 +398,17 @@ class _Training:
         number = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little")
         return torch.Generator(device).manual_seed(number)
 
-    def fit(self, watch: _Watch, file: Checkpoint | None) -> Fitted:
-        """Train to the end, then score."""
-        state = None if file is None else file.begin(resume=True)
-        if state is not None:
-            self.restore(state)
+    def train(self) -> None:
+        """Train to the end, or until `stopped`, on the threads of this one's own."""
+        torch.set_num_threads(self.threads)
         began = time.perf_counter() - self.seconds
-        watch.start(self.done)
-        while self.done < self.steps:
+        while self.done < self.steps and not self.stopped:
             self._step()
             self.seconds = time.perf_counter() - began
-            if file is not None and (self.done == self.steps or file.due()):
+            if self.file is not None and (self.done == self.steps or self.file.due()):
                 self._refuse_diverged()
-                file.save(self.done, self.state)
-            watch.step(self.done, self.steps)
+                self.file.save(self.done, self.state)
         self._refuse_diverged()
-        model = self.model()
-        scores = torch.zeros(len(self.data.folds), self.data.labels.n)
-        for k in range(self.data.members):
-            own = (self.data.folds == k).nonzero()[:, 0]
-            scores[own.cpu()] = model.member(k)(self.data.features[own].to("cpu"))
-        if not bool(scores.isfinite().all()):
-            raise Diverged("a score is infinite or NaN; lower lr")
-        about = {"settings": self.settings.as_json(), "members": self.data.members}
-        about["sparse"] = self.data.sparse
-        loss = None if model.linked else self.loss
-        seconds = time.perf_counter() - began
-        return Fitted(scores, model, loss, seconds, about)
 
     def model(self) -> Mlp:
         """The networks as they are now, on the CPU, for features as they came."""
@@ -384,8 +424,7 @@ class _Training:
 
     def _step(self) -> None:
         """One batch for all members."""
-        a_epoch = self.steps // self.epochs
-        epoch, at = divmod(self.done, a_epoch)
+        epoch, at = divmod(self.done, self.steps // self.epochs)
         order = torch.randperm(len(self.data.folds), generator=self._random("order", epoch))
         rows = order[at * self.batch : (at + 1) * self.batch].to(self.data.device)
         x = self.data.features[rows]
@@ -430,8 +469,8 @@ class _Training:
         """(members, rows, units): 0 for units left out, else what keeps the mean as it is."""
         members, rows, width = shape
         words = torch.empty(members, -(-rows * width // 8), dtype=torch.int64)
-        for k in range(members):
-            words[k].random_(-(2**63), None, generator=self._random("units", k, layer, self.done))
+        for at, k in enumerate(self.members):
+            words[at].random_(-(2**63), None, generator=self._random("units", k, layer, self.done))
         drawn = words.view(torch.uint8)[:, : rows * width].view(shape)
         return (drawn >= gone).to(self.data.device, torch.float32).mul_(256 / (256 - gone))
 
@@ -440,30 +479,41 @@ class _Training:
 
         Separable ones are one sum over entries, in which those rows count as unknown.
         """
-        loss, y = self.loss.at(epoch), self.data.labels[rows]
-        member = torch.arange(len(logits), device=rows.device)[:, None]
+        loss, y = self._loss_at(epoch), self.data.labels[rows]
+        member = torch.tensor(self.members, device=rows.device)[:, None]
         own = self.data.folds[rows] == member
         if isinstance(loss, Separable):
             known = y.dense().expand(logits.shape).masked_fill(own[..., None], torch.nan)
-            total: Tensor = replace(loss, reduction="sum")(
-                logits.flatten(0, 1), known.flatten(0, 1)
-            )
-            return total / len(rows)
+            return loss(logits.flatten(0, 1), known.flatten(0, 1)) / len(rows)
         others = [(~left).nonzero()[:, 0] for left in own]
         parts = [loss(v[at], y[at]) for v, at in zip(logits, others, strict=True) if len(at)]
         return torch.stack(parts).sum() if parts else 0 * logits.sum()
 
+    def _loss_at(self, epoch: int) -> Loss:
+        """The loss of an epoch; the same object as long as it does not change, since it keeps the
+        kernel that its first call makes."""
+        loss = self.loss.at(epoch)
+        if loss is not self._latest[0]:
+            total = replace(loss, reduction="sum") if isinstance(loss, Separable) else loss
+            self._latest = loss, total
+        return self._latest[1]
+
     # ---- kept -----------------------------------------------------------------------------------
 
-    def checkpoint(self, folder: Path, every: float | None) -> Checkpoint:
-        """Where this fit's state is kept: in a folder of its own, by what is fitted on what."""
+    def continue_in(self, folder: Path, every: float | None) -> None:
+        """Keep the state in a folder of its own, named by what is fitted on what, and go on from
+        what is there."""
         about: Mapping[str, Any] = {
             "settings": self.settings.as_json(),
             "seed": self.seed,
+            "members": self.members,
             "data": self.data.fingerprint(),
         }
         name = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
-        return Checkpoint(folder / name, about, every)
+        self.file = Checkpoint(folder / name, about, every)
+        state = self.file.begin(resume=True)
+        if state is not None:
+            self.restore(state)
 
     def state(self) -> dict[str, Any]:
         """All that changes."""
