@@ -12,7 +12,7 @@ from labelset.train import Failed, MlpSettings, fit_members
 from labelset.train._checkpoint import Checkpoint
 
 ROWS, FEATURES, LABELS, FOLDS = 90, 6, 4, 3
-SETTINGS = MlpSettings(width=16, epochs=4, batch=16, lr=0.01)
+SETTINGS = MlpSettings(width=16, layers=1, epochs=4, batch=16, lr=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +170,14 @@ def test_one_positive_and_constant_labels(dense):
         if loss == "bce":
             assert bool((done.scores[:, 0] < -2).all())
             assert bool((done.scores[:, 1] > 2).all())
+
+
+def test_any_width_and_batch(dense):
+    x, y, folds = dense
+    odd = replace(SETTINGS, width=5, batch=7, layers=2, dropout=0.999)
+    (done,) = fit(dense, odd)
+    (alone,) = fit((x, y, torch.where(folds == 1, 1, -1)), odd)
+    close(alone.scores[folds == 1], done.scores[folds == 1])
 
 
 @pytest.mark.parametrize(("rows", "features"), [(2, 1), (2, 5), (3, 1)])

@@ -43,7 +43,7 @@ class MlpSettings:
     loss: Loss | str = "bce"
     width: int | None = None
     """Hidden units of a layer."""
-    layers: int = 1
+    layers: int | None = None
     dropout: float | None = None
     """Share of hidden units that a step leaves out."""
     noise: float | None = None
@@ -58,9 +58,8 @@ class MlpSettings:
     def __post_init__(self) -> None:
         if as_loss("loss", self.loss).reduction == "none":
             raise ValueError('a loss is minimised: its reduction must be "mean" or "sum"')
-        check.whole("layers", self.layers, low=1)
         check.number("weight_decay", self.weight_decay, low=0.0)
-        for name, low in {"width": 2, "epochs": 1, "batch": 1}.items():
+        for name, low in {"width": 2, "layers": 1, "epochs": 1, "batch": 1}.items():
             if getattr(self, name) is not None:
                 check.whole(name, getattr(self, name), low=low)
         for name in ("noise", "lr"):
@@ -86,10 +85,28 @@ class MlpSettings:
 
 
 def for_shape(rows: int, features: int, labels: int, sparse: bool) -> MlpSettings:
-    """Settings for data of a shape: short and at a high rate beats long."""
+    """Settings for data of a shape: few steps at a high rate beat many at a low one.
+
+    The more rows, the fewer epochs; the more features and labels, the fewer hidden units, so that
+    the weights of eight members stay below half a gigabyte.
+    """
+    width = 512 if sparse else 256
+    while width > 32 and width * (features + labels) > 1 << 24:
+        width //= 2
     if sparse:
-        return MlpSettings(width=256, dropout=0.5, noise=0.0, lr=5e-3, epochs=8, batch=256)
-    return MlpSettings(width=256, dropout=0.5, noise=0.5, lr=3e-3, epochs=20, batch=128)
+        batch, epochs = (512, 350) if labels > 64 else (256, 480)
+    else:
+        batch, epochs = 256, 1000
+    batch = min(batch, max(16, rows // 4))
+    return MlpSettings(
+        width=width,
+        layers=1 if sparse else 2,
+        dropout=0.5,
+        noise=0.0 if sparse else 0.5,
+        lr=0.01,
+        epochs=min(max(round(epochs / rows**0.5), 3), 60),
+        batch=batch,
+    )
 
 
 def fit_members(
@@ -115,7 +132,7 @@ def fit_members(
 
     >>> x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
     >>> fitted, = fit_members(x, Labels.from_dense(x[:, :2] > 0), torch.arange(60) % 3,
-    ...     [MlpSettings(width=16, lr=0.02, epochs=30, batch=16)])
+    ...     [MlpSettings(width=16, layers=1, lr=0.02, epochs=30, batch=16)])
     >>> fitted.model
     Mlp(3 members, 1 x 16 units, 4 features, 2 labels)
     >>> float(((fitted.scores > 0) == (x[:, :2] > 0)).float().mean()) > 0.8
@@ -125,7 +142,7 @@ def fit_members(
     data = _Rows.of(features, labels, folds, device)
     default = for_shape(len(folds), data.width, labels.n, data.sparse)
     complete = [one.resolved(default) for one in settings]
-    costs = [float(one.width or 1) * (one.epochs or 1) for one in complete]
+    costs = [float((one.width or 1) * (one.epochs or 1) * (one.layers or 1)) for one in complete]
     done = 0.0
     fitted: list[Fitted | Failed] = []
     for one, cost in zip(complete, costs, strict=True):
@@ -351,16 +368,14 @@ class _Training:
         self.data, self.settings, self.seed = data, settings, seed
         self.members, self.threads = members, threads
         self.loss: Loss = as_loss("loss", settings.loss).to(data.device)
-        self.width, self.epochs, self.rate, self.noise = (
-            *(settings.width or 2, settings.epochs or 1),
-            *(settings.lr or 0.0, settings.noise or 0.0),
-        )
+        self.width, self.layers = settings.width or 2, settings.layers or 1
+        self.epochs, self.rate = settings.epochs or 1, settings.lr or 0.0
         rows = len(data.folds)
         self.batch = min(settings.batch or rows, rows)
         self.steps = self.epochs * math.ceil(rows / self.batch)
         self.done, self.seconds, self.stopped = 0, 0.0, False
         self.file: Checkpoint | None = None
-        self._latest: tuple[Loss | None, Loss] = None, self.loss
+        self._latest: tuple[int, Loss | None, Loss] = -1, None, self.loss
         self.weights = self._start()
         decayed = [self.weights[name] for name in ("first", "inner", "last")]
         free = [self.weights[name] for name in ("shift", "bias")]
@@ -372,8 +387,7 @@ class _Training:
 
     def _start(self) -> dict[str, nn.Parameter]:
         """Weights are drawn, the output starts with the frequencies of labels."""
-        data, width = self.data, self.width
-        deeper = self.settings.layers - 1
+        data, width, deeper = self.data, self.width, self.layers - 1
 
         def draw(what: str, *shape: int) -> Tensor:
             bound = shape[-2] ** -0.5
@@ -392,11 +406,11 @@ class _Training:
         }
         return {name: nn.Parameter(t.to(data.device)) for name, t in tensors.items()}
 
-    def _random(self, *what: Any, device: torch.device | str = "cpu") -> torch.Generator:
+    def _random(self, *what: Any) -> torch.Generator:
         """A generator for one purpose alone."""
         name = json.dumps([self.seed, *what]).encode()
         number = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little")
-        return torch.Generator(device).manual_seed(number)
+        return torch.Generator().manual_seed(number)
 
     def train(self) -> None:
         """Train to the end, or until `stopped`, on the threads of this one's own."""
@@ -430,10 +444,10 @@ class _Training:
         x = self.data.features[rows]
         if isinstance(x, Tensor):
             x = (x - self.data.centre) * self.data.scale
-            if self.noise:
+            if self.settings.noise:
                 noise = torch.empty(x.shape)
                 noise.normal_(generator=self._random("noise", self.done))
-                x += self.noise * noise.to(x.device)
+                x += self.settings.noise * noise.to(x.device)
         first = self.weights["first"]
         with torch.no_grad():
             z = (x @ first.flatten(1)).requires_grad_()
@@ -458,7 +472,7 @@ class _Training:
         as the products.
         """
         w, p = self.weights, self.settings.dropout or 0.0
-        gone = round(256 * p)
+        gone = min(round(256 * p), 255)
         for layer, shift in enumerate(w["shift"]):
             z = units(z if layer == 0 else torch.bmm(z, w["inner"][layer - 1]), shift)
             if gone:
@@ -471,7 +485,7 @@ class _Training:
         words = torch.empty(members, -(-rows * width // 8), dtype=torch.int64)
         for at, k in enumerate(self.members):
             words[at].random_(-(2**63), None, generator=self._random("units", k, layer, self.done))
-        drawn = words.view(torch.uint8)[:, : rows * width].view(shape)
+        drawn = words.view(torch.uint8)[:, : rows * width].reshape(shape)
         return (drawn >= gone).to(self.data.device, torch.float32).mul_(256 / (256 - gone))
 
     def _value(self, logits: Tensor, rows: Tensor, epoch: int) -> Tensor:
@@ -492,11 +506,13 @@ class _Training:
     def _loss_at(self, epoch: int) -> Loss:
         """The loss of an epoch; the same object as long as it does not change, since it keeps the
         kernel that its first call makes."""
-        loss = self.loss.at(epoch)
-        if loss is not self._latest[0]:
-            total = replace(loss, reduction="sum") if isinstance(loss, Separable) else loss
-            self._latest = loss, total
-        return self._latest[1]
+        before, loss, total = self._latest
+        if epoch != before:
+            now = self.loss.at(epoch)
+            if now is not loss:
+                total = replace(now, reduction="sum") if isinstance(now, Separable) else now
+            self._latest = epoch, now, total
+        return total
 
     # ---- kept -----------------------------------------------------------------------------------
 
