@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.linear_model import LogisticRegression
 
-from labelset import Labels
+from labelset import Labels, metrics
 from labelset.data import SparseRows
 from labelset.model import log_odds
 from labelset.train.fitted import Failed
-from labelset.train.rivals import Trees, extra_trees, frequencies
+from labelset.train.rivals import Estimator, Trees, estimator, extra_trees, frequencies
 
 ROWS, WIDTH, LABELS = 120, 8, 4
 FEW = [Trees(trees=6)]
@@ -83,7 +85,9 @@ def test_unknown_labels_say_nothing(table):
     some[torch.rand(some.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = torch.nan
     some[FOLDS == 0, 3] = torch.nan
     some[:, 2] = torch.nan
-    (one,) = extra_trees(x, Labels.from_dense(some), FOLDS, [Trees(40)])
+    labels = Labels.from_dense(some)
+    (one,) = extra_trees(x, labels, FOLDS, [Trees(40)])
+    assert labels == Labels.from_dense(some)
     assert bool(one.scores.isfinite().all())
     torch.testing.assert_close(one.scores[:, 2], log_odds(torch.zeros(ROWS)))
     # half of the labels unknown do not halve what is said of the label
@@ -126,3 +130,144 @@ def test_frequencies_are_those_of_other_rows():
     expected = log_odds(torch.tensor([1 / 3, 0.0]))
     torch.testing.assert_close(found.scores[:2], expected.expand(2, 2))
     torch.testing.assert_close(found.model(torch.ones(1, 3))[0, 0], torch.tensor(0.6).logit())
+
+
+SAVED = [
+    ("sklearn.ensemble.RandomForestClassifier:n_estimators=5", "Forest"),
+    ("sklearn.ensemble.ExtraTreesClassifier:n_estimators=5,max_features=None", "Forest"),
+    ("sklearn.linear_model.LogisticRegression:C=0.5", "Linear"),
+    ("sklearn.linear_model.RidgeClassifier", "Linear"),
+    ("sklearn.linear_model.SGDClassifier:loss=log_loss", "Linear"),
+    ("sklearn.svm.LinearSVC:C=0.1", "Linear"),
+]
+UNSAVED = [
+    "sklearn.neighbors.KNeighborsClassifier:n_neighbors=9",
+    "sklearn.neural_network.MLPClassifier:hidden_layer_sizes=(8,),max_iter=200",
+    "sklearn.ensemble.HistGradientBoostingClassifier:max_iter=5",
+    "sklearn.ensemble.GradientBoostingClassifier:n_estimators=5",
+    "sklearn.naive_bayes.GaussianNB",
+    "sklearn.svm.SVC:kernel=linear,shrinking=False",
+]
+
+
+@pytest.mark.parametrize("spec", [*(spec for spec, _ in SAVED), *UNSAVED])
+def test_estimators_rank_the_rows_that_they_have_not_seen(table, spec):
+    x, y = table
+    found = estimator(spec, x, Labels.from_dense(y), FOLDS)
+    assert found.scores.shape == (ROWS, LABELS)
+    assert bool(found.scores.isfinite().all())
+    value = metrics.build("auroc@class")(found.scores, y)
+    assert value > 0.5
+    kept = dict(SAVED).get(spec)
+    if spec == "sklearn.svm.SVC:kernel=linear,shrinking=False":
+        kept = "Linear"
+    if kept is None:
+        assert found.model is None
+        assert "cannot be turned into" in found.about["unsaved"]
+    else:
+        assert type(found.model).__name__ == kept
+        assert metrics.build("auroc@class")(found.model(x), y) > value
+
+
+def test_an_estimator_does_not_see_the_row_that_it_scores(table):
+    x, y = table
+    changed = y.clone()
+    changed[7] = ~changed[7]
+    spec = "sklearn.linear_model.LogisticRegression"
+    one, other = (estimator(spec, x, Labels.from_dense(t), FOLDS).scores for t in (y, changed))
+    own = FOLDS[7] == FOLDS
+    assert torch.equal(one[own], other[own])
+    assert not torch.equal(one[~own], other[~own])
+
+
+def test_a_linear_estimator_is_kept_as_it_is(table):
+    x, y = table
+    found = estimator("sklearn.linear_model.LogisticRegression", x, Labels.from_dense(y), FOLDS)
+    for label in range(LABELS):
+        theirs = LogisticRegression().fit(x.numpy(), y[:, label].numpy())
+        expected = torch.from_numpy(theirs.decision_function(x.numpy())).float()
+        torch.testing.assert_close(found.model(x)[:, label], expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "spec", ["sklearn.neighbors.KNeighborsClassifier", "sklearn.linear_model.LogisticRegression"]
+)
+def test_unknown_labels_and_labels_of_one_class(table, spec):
+    x, y = table
+    y = y.float()
+    y[:, 0] = 0
+    y[FOLDS == 1, 1] = 1
+    y[FOLDS == 2, 1] = 1
+    some = y.clone()
+    some[::5, 2] = torch.nan
+    for labels in (y, some):
+        found = estimator(spec, x, Labels.from_dense(labels), FOLDS)
+        assert bool((found.scores[:, 0].sigmoid() < 1e-3).all())
+        assert bool((found.scores[FOLDS == 0, 1].sigmoid() > 0.999).all())
+    hidden = some.clone()
+    hidden[some.isnan()] = 0
+    without = estimator(spec, x, Labels.from_dense(hidden), FOLDS)
+    assert not torch.equal(without.scores[:, 2], found.scores[:, 2])
+    rows = ~some[:, 2].isnan() & (FOLDS != 0)
+    own = Estimator.parse(spec).build(0).fit(x[rows].numpy(), some[rows, 2].int().numpy())
+    p = torch.from_numpy(own.predict_proba(x[FOLDS == 0].numpy())[:, 1])
+    expected = p.clamp(1e-4, 1 - 1e-4).float()
+    torch.testing.assert_close(found.scores[FOLDS == 0, 2].sigmoid(), expected, atol=1e-4, rtol=0)
+
+
+class Reversed(ClassifierMixin, BaseEstimator):
+    """Its classes stand the other way round."""
+
+    def fit(self, x, y):
+        self.share, self.classes_ = y.mean(), np.array([1, 0])
+        return self
+
+    def predict_proba(self, x):
+        return np.tile([self.share, 1 - self.share], (len(x), 1))
+
+
+class Broken(Reversed):
+    def fit(self, x, y):
+        raise ArithmeticError("the matrix is singular\nand more")
+
+
+def test_columns_are_found_by_their_classes_and_failures_told(table):
+    x, y = table
+    one = Estimator("own", Reversed, {})
+    found = estimator(one, x, Labels.from_dense(y), torch.where(FOLDS == 0, 0, -1))
+    share = y[FOLDS != 0].float().mean(0)
+    torch.testing.assert_close(found.scores[FOLDS == 0].sigmoid()[0], share)
+    failed = estimator(Estimator("own", Broken, {}), x, Labels.from_dense(y), FOLDS)
+    assert failed == Failed("Broken failed: ArithmeticError: the matrix is singular")
+    soft = estimator(one, x, Labels.from_dense(y * 0.5), FOLDS)
+    assert "labels must be 0 or 1" in soft.reason
+    late = estimator(
+        "sklearn.linear_model.LogisticRegression", x, Labels.from_dense(y), FOLDS, seconds=1e-6
+    )
+    assert "would take about" in late.reason
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("KNeighborsClassifier", "module.Class:name=value"),
+        ("sklearn.neighbors.KNN; import os", "module.Class:name=value"),
+        ("lihgtgbm.LGBMClassifier", "needs the module lihgtgbm, which cannot be imported"),
+        ("sklearn.neighbors.KNeighborClassifier", "did you mean KNeighborsClassifier"),
+        ("sklearn.neighbors.sort_graph_by_row_values", "no estimator"),
+        ("sklearn.neighbors.KNeighborsClassifier:neighbors=3", "did you mean n_neighbors"),
+        ("sklearn.neighbors.KNeighborsClassifier:n_neighbors", "are name=value"),
+        ("sklearn.neighbors.KNeighborsClassifier:n_neighbors=open('x')", "are name=value"),
+        ("sklearn.multioutput.MultiOutputClassifier", "cannot be made by name alone"),
+    ],
+)
+def test_errors_of_a_spec(spec, message):
+    with pytest.raises(ValueError, match=message):
+        Estimator.parse(spec)
+
+
+def test_values_of_a_spec():
+    spec = "sklearn.neural_network.MLPClassifier:alpha=1e-3,hidden_layer_sizes=(9,9),solver=lbfgs"
+    expected = {"alpha": 1e-3, "hidden_layer_sizes": (9, 9), "solver": "lbfgs"}
+    assert Estimator.parse(spec).parameters == expected
+    assert Estimator.parse(spec).build(5).random_state == 5

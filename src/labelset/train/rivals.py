@@ -6,7 +6,11 @@ often the best candidate on small tables, and blends gain from them because they
 
 from __future__ import annotations
 
+import ast
+import difflib
+import importlib
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from labelset import inputs
 from labelset.data import SparseRows
 from labelset.heads import Head, build
 from labelset.labels import Labels
@@ -114,8 +119,9 @@ class _Targets:
         stored = np.ones(len(labels.indices)) if labels.values is None else labels.values.numpy()
         arrays = (labels.indices.numpy(), labels.indptr.numpy())
         unknown = np.isnan(stored)
-        self.on = csr_matrix((np.where(unknown, 0.0, stored), *arrays), shape=labels.shape)
-        self.unknown = csr_matrix((unknown.astype(float), *arrays), shape=labels.shape)
+        # copied, for what is eliminated would vanish from the caller's labels too
+        self.on = csr_matrix((np.where(unknown, 0.0, stored), *arrays), labels.shape, copy=True)
+        self.unknown = csr_matrix((unknown.astype(float), *arrays), labels.shape, copy=True)
         self.on.eliminate_zeros()
         self.unknown.eliminate_zeros()
         self.labels = labels.n
@@ -279,3 +285,281 @@ def _linear(weight: Tensor, bias: Tensor) -> Head:
     head.load_state_dict({"classifier.weight": weight, "classifier.bias": bias})
     head.requires_grad_(False)
     return head
+
+
+# ---- estimators of other people -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """A class with scikit-learn's interface, and what it is made with."""
+
+    spec: str
+    kind: Any
+    parameters: dict[str, Any]
+
+    @classmethod
+    def parse(cls, spec: str) -> Estimator:
+        """From `module.Class:name=value,name=value`; ValueError says what is wrong with it.
+
+        >>> Estimator.parse("sklearn.neighbors.KNeighborsClassifier:n_neighbors=3").parameters
+        {'n_neighbors': 3}
+        """
+        path, _, settings = spec.partition(":")
+        module, _, name = path.rpartition(".")
+        if not module or not all(step.isidentifier() for step in path.split(".")):
+            raise ValueError(
+                "an estimator is named module.Class:name=value,..., such as "
+                f"sklearn.neighbors.KNeighborsClassifier:n_neighbors=10, got {spec!r}"
+            )
+        try:
+            room = importlib.import_module(module)
+        except ImportError as error:
+            raise ValueError(
+                f"{spec!r} needs the module {module}, which cannot be imported ({error}); correct "
+                "the name, or install what it belongs to"
+            ) from None
+        kind = getattr(room, name, None)
+        if not isinstance(kind, type) or not hasattr(kind, "fit"):
+            classes = [key for key, value in vars(room).items() if hasattr(value, "fit")]
+            raise ValueError(f"{module} has no estimator {name!r}{_meant(name, classes)}")
+        return cls(spec, kind, _parameters(spec, settings, kind))
+
+    def build(self, seed: int) -> Any:
+        """A new one; `random_state` is the seed unless the spec states one."""
+        made = self.kind(**self.parameters)
+        if "random_state" not in self.parameters and "random_state" in made.get_params():
+            made.set_params(random_state=seed)
+        return made
+
+
+def _parameters(spec: str, settings: str, kind: Any) -> dict[str, Any]:
+    try:
+        known = kind().get_params(deep=False)
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{kind.__name__} cannot be made by name alone: {error}") from None
+    try:
+        call = ast.parse(f"f({settings})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
+            raise ValueError
+        given = {str(word.arg): _value(word.value) for word in call.keywords}
+    except (SyntaxError, ValueError):
+        raise ValueError(
+            f"the parameters of an estimator are name=value, with commas between, got {settings!r} "
+            f"in {spec!r}; put quotes around text that is more than a word"
+        ) from None
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{kind.__name__} has no parameter {name!r}{_meant(name, known)}")
+    return given
+
+
+def _value(node: ast.expr) -> Any:
+    """A literal; a bare word is a string."""
+    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
+
+
+def _meant(name: str, known: Any) -> str:
+    near = difflib.get_close_matches(name, [*known], n=1, cutoff=0.0)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def estimator(
+    spec: str | Estimator,
+    features: Tensor | SparseRows,
+    labels: Labels,
+    folds: Tensor,
+    *,
+    seed: int = 0,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+) -> Fitted | Failed:
+    """Any classifier with scikit-learn's interface: by the folds, then on all rows.
+
+    One model for all labels where it takes several at once and all are known, else one for each
+    label, fitted on the rows that know it; a label of one class only has its frequency. What it
+    says is taken by its `classes_`: log-odds of probabilities, or else its decision function. It
+    fails, with a reason, where the estimator does, or once it is clear that `seconds` will not do.
+    The model is a `Forest` or a linear `Head` where it can be made one, and then says the same;
+    otherwise it is None, and `about` says why under `unsaved`.
+    """
+    chosen = spec if isinstance(spec, Estimator) else Estimator.parse(spec)
+    start, members = time.monotonic(), int(folds.max()) + 1
+
+    def tick(done: float) -> None:
+        took = time.monotonic() - start
+        if seconds is not None and took > seconds / 20 and took / done > seconds:
+            raise _Refused(f"would take about {_duration(took / done)}")
+        if progress is not None:
+            progress(done)
+
+    scores = torch.zeros(labels.shape)
+    try:
+        inputs.hard(labels)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            x = _readable(chosen.build(seed), features)
+            for member in range(members + 1):
+                rows = np.flatnonzero(folds.cpu().numpy() != member)
+                held = np.flatnonzero(folds.cpu().numpy() == member)
+                fitted = _Classifiers(chosen.build(seed), x[rows], labels[rows])
+                for done in fitted.steps():
+                    tick((member + done) / (members + 1))
+                if len(held):
+                    scores[torch.from_numpy(held)] = fitted.scores(x[held])
+            model, unsaved = _kept(fitted, x, features)
+    except _Refused as refused:
+        return Failed(str(refused))
+    except Exception as error:
+        line = next(iter(str(error).splitlines()), "")
+        return Failed(f"{chosen.kind.__name__} failed: {type(error).__name__}: {line}")
+    about: dict[str, Any] = {"way": "estimator", "spec": chosen.spec}
+    if unsaved is not None:
+        about["unsaved"] = unsaved
+    if said:
+        about["warnings"] = sorted({str(w.message).splitlines()[0] for w in said})
+    return Fitted(scores, model, None, time.monotonic() - start, about)
+
+
+class _Refused(Exception):
+    """The fit is not worth going on with."""
+
+
+def _tags(made: Any) -> tuple[bool, bool]:
+    """Whether it takes several labels at once, and sparse features."""
+    try:
+        from sklearn.utils import get_tags
+    except ImportError:  # scikit-learn before 1.6
+        old = made._get_tags() if hasattr(made, "_get_tags") else {}
+        return bool(old.get("multilabel")), True
+    try:
+        tags = get_tags(made)
+    except AttributeError:  # an estimator that states none
+        return False, True
+    several = tags.classifier_tags is not None and tags.classifier_tags.multi_label
+    return bool(several), bool(tags.input_tags.sparse)
+
+
+def _readable(made: Any, features: Tensor | SparseRows) -> Any:
+    """Sparse rows stay sparse where the estimator takes them."""
+    if not isinstance(features, SparseRows):
+        return features.cpu().float().numpy()
+    if _tags(made)[1]:
+        return _scipy(features)
+    if len(features) * features.width > DENSE:
+        raise _Refused(f"takes no sparse features, and dense ones, {features.shape}, are too large")
+    return features.dense().cpu().numpy()
+
+
+class _Classifiers:
+    """One fitted estimator for all labels, or one for each."""
+
+    def __init__(self, made: Any, x: Any, labels: Labels) -> None:
+        self.made, self.x, self.labels = made, x, labels
+        self.together = labels.n > 1 and labels.known() is None and _tags(made)[0]
+        self.each: list[Any] = []
+        """Estimators; in place of one for a label of one class: its log-odds."""
+
+    def steps(self) -> Iterator[float]:
+        """Fit; the share done after each estimator."""
+        from sklearn.base import clone
+
+        if self.together:
+            self.each = [self.made.fit(self.x, self.labels.dense(torch.int64).numpy())]
+            yield 1.0
+            return
+        columns = self.labels.T
+        for label in range(self.labels.n):
+            y = columns[label].dense()[0].numpy()
+            known = np.flatnonzero(~np.isnan(y))
+            y = y[known].astype(np.int64)
+            if len(np.unique(y)) < 2:
+                mean = torch.tensor(y.mean() if len(y) else 0.0)
+                self.each.append(float(log_odds(mean)))
+            else:
+                self.each.append(clone(self.made).fit(self.x[known], y))
+            yield (label + 1) / self.labels.n
+
+    def scores(self, x: Any) -> Tensor:
+        """(rows, labels) log-odds, or values of decision functions."""
+        if self.together:
+            return _said(self.each[0], x, several=True)
+        columns = [
+            torch.full((x.shape[0], 1), one)
+            if isinstance(one, float)
+            else _said(one, x, several=False)
+            for one in self.each
+        ]
+        return torch.cat(columns, dim=1)
+
+
+def _said(fitted: Any, x: Any, several: bool) -> Tensor:
+    """(rows, labels) log-odds or decision values, of several labels at once or of one."""
+    values, p = None, None
+    if hasattr(fitted, "decision_function"):
+        decided = np.asarray(fitted.decision_function(x), dtype=np.float64)
+        values = torch.from_numpy(decided.reshape(x.shape[0], -1))
+    if hasattr(fitted, "predict_proba"):
+        p = _positive(fitted.predict_proba(x), fitted, several)
+    if p is None and values is None:
+        raise TypeError("it has neither predict_proba nor decision_function")
+    if p is None or (values is not None and _same(values, p)):
+        assert values is not None
+        return values.float()
+    return log_odds(p)
+
+
+def _same(values: Tensor, p: Tensor) -> bool:
+    """Whether they are the log-odds of p, free of the rounding of probabilities."""
+    return values.shape == p.shape and torch.allclose(values.sigmoid(), p, rtol=0, atol=1e-6)
+
+
+def _positive(given: Any, fitted: Any, several: bool) -> Tensor:
+    """(rows, labels) probabilities of class 1.
+
+    Of several labels come an array with a column per label, or a list of arrays with a column per
+    class, as of a single label; which class a column is of, `classes_` says.
+    """
+    if several and not isinstance(given, list):
+        return torch.from_numpy(np.asarray(given, dtype=np.float64))
+    pairs = zip(given, fitted.classes_, strict=True) if several else [(given, fitted.classes_)]
+    columns = [p[:, list(known).index(1)] if 1 in known else np.zeros(len(p)) for p, known in pairs]
+    return torch.from_numpy(np.stack(columns, axis=1).astype(np.float64))
+
+
+def _kept(
+    fitted: _Classifiers, x: Any, features: Tensor | SparseRows
+) -> tuple[Forest | Head | None, str | None]:
+    """The model, or None and why; a model is kept only where it says the same as the estimator."""
+    made = _converted(fitted, features.shape[1])
+    name = type(fitted.made).__name__
+    if made is None:
+        return None, f"{name} cannot be turned into a forest or a linear head"
+    rows = torch.arange(min(len(features), 200))
+    own = made(features[rows])
+    own = log_odds(own) if isinstance(made, Forest) else own
+    theirs = fitted.scores(x[: len(rows)])
+    if not torch.allclose(own.sigmoid(), theirs.sigmoid(), rtol=0, atol=1e-3):
+        return None, f"{name} does more with features than its coefficients or trees say"
+    return made, None
+
+
+def _converted(fitted: _Classifiers, width: int) -> Forest | Head | None:
+    first = fitted.each[0]
+    if fitted.together and hasattr(first, "estimators_"):
+        trees = np.ravel(first.estimators_)
+        return Forest.from_sklearn(first) if all(hasattr(t, "tree_") for t in trees) else None
+    if not all(isinstance(one, float) or hasattr(one, "coef_") for one in fitted.each):
+        return None
+    weight, bias = [], []
+    for one in fitted.each:
+        lone = isinstance(one, float)
+        coefficients = np.zeros((1, width)) if lone else np.atleast_2d(_dense(one.coef_))
+        weight.append(torch.from_numpy(coefficients).float())
+        offset = one if lone else np.asarray(one.intercept_, dtype=np.float64)
+        bias.append(torch.from_numpy(np.broadcast_to(offset, len(coefficients)).copy()).float())
+    return _linear(torch.cat(weight), torch.cat(bias))
+
+
+def _dense(matrix: Any) -> Array:
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
