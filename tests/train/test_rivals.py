@@ -97,6 +97,18 @@ def test_unknown_labels_say_nothing(table):
     assert abs(float(half.scores[:, 0].sigmoid().mean()) - float(y[1::2, 0].float().mean())) < 0.08
 
 
+def test_projections_choose_splits_and_leaves_count_labels(table):
+    """With each row in a leaf of its own the forest says of seen rows what their labels are."""
+    x, y = table
+    many = Labels.from_dense(torch.cat([y, ~y, y & y.roll(1, 1)], dim=1))
+    folds = torch.where(torch.arange(ROWS) < 40, 0, -1)
+    setting = Trees(trees=6, min_samples_leaf=1, projections=3)
+    (one,) = extra_trees(x, many, folds, [setting])
+    torch.testing.assert_close(one.model(x[40:]), many.dense()[40:])
+    (other,) = extra_trees(x, many, folds, [setting], seed=1)
+    assert not torch.equal(one.scores, other.scores)
+
+
 def test_what_does_not_fit_is_refused_before(table):
     x, y = table
     labels = Labels.from_dense(y)
@@ -142,7 +154,7 @@ SAVED = [
 ]
 UNSAVED = [
     "sklearn.neighbors.KNeighborsClassifier:n_neighbors=9",
-    "sklearn.neural_network.MLPClassifier:hidden_layer_sizes=(8,),max_iter=200",
+    "sklearn.neural_network.MLPClassifier:hidden_layer_sizes=(8,),max_iter=60",
     "sklearn.ensemble.HistGradientBoostingClassifier:max_iter=5",
     "sklearn.ensemble.GradientBoostingClassifier:n_estimators=5",
     "sklearn.naive_bayes.GaussianNB",

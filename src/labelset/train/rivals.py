@@ -42,10 +42,12 @@ class Trees:
 
     trees: int = 100
     """Of each member."""
-    min_samples_leaf: int = 1
+    min_samples_leaf: int = 2
     max_features: float | str = "sqrt"
     """Of how many features a split is chosen among: a share, `sqrt` or `log2`."""
     max_leaf_nodes: int | None = None
+    projections: int | None = 40
+    """Where there are more labels, each tree chooses its splits by so many random projections."""
 
 
 def extra_trees(
@@ -62,10 +64,13 @@ def extra_trees(
     """A forest per member and setting; the model is all trees of all members.
 
     scikit-learn chooses the splits, by squared error, which for labels of 0 and 1 is the Gini
-    impurity up to a factor. An unknown label counts there as the label's known mean, so that it
-    speaks for no split. The shares in the leaves are of known labels alone; a leaf in which a
-    label is nowhere known has the label's mean. Trees are converted one by one, so that
-    scikit-learn's own values, (nodes, labels) float64, are in memory for one tree per core.
+    impurity up to a factor. Many labels are projected at random for that, to others for each tree,
+    which keeps their distances (Joly, Geurts and Wehenkel, Random forests with random projections
+    of the output space, 2014): as good on 159, 174 and 461 labels, and 2 to 8 times as fast. An
+    unknown label counts in splits as the label's known mean. The shares in the leaves are counted
+    afterwards, of known labels alone; a leaf in which a label is nowhere known has the label's
+    mean. Trees are converted one by one, so that scikit-learn's own values, (nodes, labels)
+    float64, are in memory for one tree per core.
 
     The scores are log-odds of the mean over trees; the model, a `Forest`, gives that mean itself:
     `log_odds` of it are the scores of new rows.
@@ -133,12 +138,11 @@ class _Targets:
         mean: Array = on / np.maximum(known, 1)
         return mean
 
-    def dense(self, rows: Array) -> Array:
-        """(rows, labels) float64, the known mean in place of what is unknown."""
-        dense: Array = self.on[rows].toarray()
-        if self.unknown.nnz:
-            dense += self.unknown[rows].multiply(self.means(rows)[None, :]).toarray()
-        return dense
+    def imputed(self, rows: Array) -> Any:
+        """(rows, labels) scipy matrix, the known mean in place of what is unknown."""
+        if not self.unknown.nnz:
+            return self.on[rows]
+        return self.on[rows] + self.unknown[rows].multiply(self.means(rows)[None, :]).tocsr()
 
     def shares(self, rows: Array, node: Array, nodes: int) -> SparseRows:
         """Of each node: the share of positives among the known labels of the rows that end there.
@@ -174,12 +178,31 @@ class _Tree:
     """(rows not seen, labels) scipy matrix."""
 
 
-def _grown(x: Any, y: _Targets, dense: Array, rows: Array, held: Array, tree: Any) -> _Tree:
-    tree.fit(x[rows], dense, check_input=False)
-    nodes = tree.tree_.node_count
-    shares = y.shares(rows, tree.tree_.apply(x[rows]), nodes)
-    said = _scipy(shares)[tree.tree_.apply(x[held])]
-    return _Tree(Forest.from_tree(tree, shares), said)
+@dataclass(frozen=True)
+class _Task:
+    """What the trees of a member are grown on."""
+
+    x: Any
+    held: Any
+    """Features of the rows that the member does not see."""
+    y: _Targets
+    imputed: Any
+    rows: Array
+    projections: int | None
+
+    def grown(self, tree: Any) -> _Tree:
+        tree.fit(self.x, self._seen_by(tree), check_input=False)
+        shares = self.y.shares(self.rows, tree.tree_.apply(self.x), tree.tree_.node_count)
+        said = _scipy(shares)[tree.tree_.apply(self.held)]
+        return _Tree(Forest.from_tree(tree, shares), said)
+
+    def _seen_by(self, tree: Any) -> Array:
+        """(rows, labels or projections) float64."""
+        labels = self.y.labels
+        if self.projections is None or labels <= self.projections:
+            return np.asarray(self.imputed.toarray())
+        draw = np.random.default_rng(tree.random_state)
+        return np.asarray(self.imputed @ draw.standard_normal((labels, self.projections)))
 
 
 def _members(
@@ -211,7 +234,7 @@ def _trees(
     from sklearn.utils.parallel import Parallel, delayed
 
     draw = np.random.RandomState(seed)  # the seeds that scikit-learn's forest gives its trees
-    dense = y.dense(rows)
+    task = _Task(x[rows], x[held], y, y.imputed(rows), rows, setting.projections)
     trees = [
         ExtraTreeRegressor(
             max_features=setting.max_features,
@@ -222,7 +245,7 @@ def _trees(
         for _ in range(setting.trees)
     ]
     pool = Parallel(n_jobs=torch.get_num_threads(), prefer="threads", return_as="generator")
-    grown: Iterator[_Tree] = pool(delayed(_grown)(x, y, dense, rows, held, tree) for tree in trees)
+    grown: Iterator[_Tree] = pool(delayed(task.grown)(tree) for tree in trees)
     return grown
 
 
@@ -257,8 +280,10 @@ def _cost(x: Any, y: _Targets, trees: int, setting: Trees, seed: int) -> _Cost:
     levels = np.log(max(rows, 2)) / np.log(max(len(drawn), 2))
     cores = torch.get_num_threads()
     nodes = one.forest.feature.numel() * larger
-    held = trees * one.forest.nbytes * larger + cores * nodes * y.labels * 8
-    return _Cost(took * larger * levels * trees / cores, held + rows * y.labels * 8)
+    seen = min(y.labels, setting.projections or y.labels)
+    growing = cores * (nodes + rows) * seen * 8
+    kept = trees * one.forest.nbytes * larger
+    return _Cost(took * larger * levels * trees / cores, kept + growing)
 
 
 def frequencies(features: Tensor | SparseRows, labels: Labels, folds: Tensor) -> Fitted:
