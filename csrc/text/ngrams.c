@@ -177,6 +177,26 @@ static int add_words(Table *t, Scratch *s, const Text *text) {
     return 1;
 }
 
+/* Of a table that grows only the terms that more texts have, at most half of `most`. */
+static int forget_rare(Table *t, Scratch *s, size_t most) {
+    size_t count = (size_t)t->terms.count, kept = count;
+    Byte *stays = malloc(count + 1);
+    if (!stays) return 0;
+    for (int64_t rare = 1; kept > most / 2; rare *= 2) {
+        kept = 0;
+        for (size_t i = 0; i < count; i++) kept += stays[i] = t->in_texts[i] > rare;
+    }
+    keep_strings(&t->terms, stays);
+    for (size_t i = 0, to = 0; i < count; i++) {
+        int64_t in_texts = t->in_texts[i], in_all = t->in_all[i];
+        t->in_texts[i] = t->in_all[i] = 0;
+        if (stays[i]) t->in_texts[to] = in_texts, t->in_all[to++] = in_all;
+    }
+    free(stays);
+    forget_strings(&s->words); /* which knows their terms by the old numbers */
+    return 1;
+}
+
 static int add_text(Table *t, Scratch *s, const Text *text) {
     s->distinct = 0;
     return t->characters ? add_characters(t, s, text) : add_words(t, s, text);
@@ -269,11 +289,12 @@ static PyObject *table(PyObject *self, PyObject *args) {
     return NULL;
 }
 
-/* count(table, texts): adds their terms to a table that grows. */
+/* count(table, texts, most): adds their terms to a table that grows; of more than `most` the rarest are
+ * forgotten. */
 static PyObject *count(PyObject *self, PyObject *args) {
     PyObject *capsule, *list;
-    Py_ssize_t rows;
-    if (!PyArg_ParseTuple(args, "OO!", &capsule, &PyList_Type, &list)) return NULL;
+    Py_ssize_t rows, most;
+    if (!PyArg_ParseTuple(args, "OO!n", &capsule, &PyList_Type, &list, &most)) return NULL;
     Table *t = PyCapsule_GetPointer(capsule, CAPSULE);
     Text *texts = t ? take_texts(list, &rows) : NULL;
     if (!texts) return NULL;
@@ -286,6 +307,7 @@ static PyObject *count(PyObject *self, PyObject *args) {
             int32_t term = s->row[i];
             t->in_texts[term]++, t->in_all[term] += s->counts[term], s->counts[term] = 0;
         }
+        if (fine && t->terms.count > most) fine = forget_rare(t, s, (size_t)most);
     }
     Py_END_ALLOW_THREADS
     free(texts);

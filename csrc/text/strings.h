@@ -88,6 +88,26 @@ static void forget_strings(Strings *s) {
     s->count = 0;
 }
 
+/* Only those that are to stay, numbered again in the same order. */
+static void keep_strings(Strings *s, const Byte *stays) {
+    size_t end = 0;
+    int32_t kept = 0;
+    for (int32_t i = 0; i < s->count; i++) {
+        if (!stays[i]) continue;
+        size_t start = s->starts[i], size = s->starts[i + 1] - start;
+        memmove(s->letters + end, s->letters + start, size);
+        s->starts[kept++] = end, end += size; /* never beyond what is still to be read */
+    }
+    s->starts[kept] = end;
+    forget_strings(s);
+    for (int32_t i = 0; i < kept; i++) {
+        const Byte *p = s->letters + s->starts[i];
+        size_t size = s->starts[i + 1] - s->starts[i];
+        uint32_t tag = hashed(p, size);
+        *place_of(s, p, size, tag) = (Place){tag, s->count++};
+    }
+}
+
 static void free_strings(Strings *s) { free(s->letters), free(s->starts), free(s->places); }
 
 /* The number of a string that may be new; -1 where there is no memory for one more. */

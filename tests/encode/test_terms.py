@@ -171,6 +171,23 @@ def test_words_that_are_forgotten_are_looked_up_again():
     np.testing.assert_allclose(got.values, due.data, rtol=3e-7, atol=0)
 
 
+@pytest.mark.parametrize(("settings", "limit"), [({"characters": 0}, 200), ({"words": 0}, 1500)])
+def test_memory_is_bounded_by_forgetting_rare_terms(monkeypatch, settings, limit):
+    rng = np.random.default_rng(1)
+    often = [f"often{word}" for word in range(40)]
+    rows = [" ".join([*rng.choice(often, 30), f"only{row} once{row * 7}"]) for row in range(600)]
+    data = data_of(rows)
+    want = encode.build("tfidf", words=1, least=100).fit(data)
+    everything = encode.build("tfidf", least=1, **settings).fit(data)
+    (kind,) = {"words", "characters"} - {*settings}
+    monkeypatch.setattr(_terms, "COUNTED", limit)
+    coder = encode.build("tfidf", **{"words": 1, "least": 100} | settings).fit(data)
+    assert coder.terms(kind) == want.terms(kind)
+    assert torch.isin(coder.learnt["idf"], want.learnt["idf"]).all()
+    fewer = encode.build("tfidf", least=1, **settings).fit(data)
+    assert len(fewer.terms(kind)) <= limit < len(everything.terms(kind))
+
+
 def test_no_rows_and_rows_without_terms(counted):
     coder = encode.build("tfidf").fit(data_of(["red fork", "red apple"]))
     x = coder(data_of(["", "苹果", "?"]))
