@@ -53,7 +53,11 @@ def kind_of(path: Path) -> str:
 
 
 def _not_a(path: Path) -> str:
-    return "damaged or not such a file" if str(path) == STDIN else f"damaged or not a .{kind_of(path)} file"
+    return (
+        "damaged or not such a file"
+        if str(path) == STDIN
+        else f"damaged or not a .{kind_of(path)} file"
+    )
 
 
 @contextmanager

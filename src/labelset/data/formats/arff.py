@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-import torch
-from torch import Tensor
+from scipy import sparse
 
 from labelset.data.columns import Columns, Piece, gathered, is_full, truth
-from labelset.data.dataset import part_numbers, unique_names
+from labelset.data.dataset import unique_names
 from labelset.data.description import Description
+from labelset.data.formats.arrow import Batch, piece_of
 from labelset.data.reading import as_number, lines, reading
 from labelset.data.sparse import SparseRows
 from labelset.labels import Labels
@@ -42,9 +42,27 @@ class Attribute:
     values: tuple[str, ...] = ()
 
     @property
-    def binary(self) -> bool:
-        """Whether its values are the numbers 0 and 1."""
-        return set(self.values) == {"0", "1"}
+    def number(self) -> bool:
+        """Whether its cells are read as numbers: those of 0 and 1 are."""
+        return self.kind == "numeric" or set(self.values) == {"0", "1"}
+
+    @property
+    def words(self) -> bool:
+        return self.kind == "nominal" and not self.number
+
+    def read(self, cell: str) -> Any:
+        """A number, or a word; NaN or None where nothing is known."""
+        if self.kind == "string":
+            return cell
+        if cell == "?":
+            return float("nan") if self.number else None
+        if self.kind == "nominal" and cell not in self.values:
+            known = ", ".join(self.values[:10])
+            raise ValueError(f"attribute {self.name!r}: expected one of {known}, got {cell!r}")
+        try:
+            return as_number(cell) if self.number else cell
+        except ValueError:
+            raise ValueError(f"attribute {self.name!r}: expected a number, got {cell!r}") from None
 
 
 def attribute(line: str) -> Attribute:
@@ -111,55 +129,149 @@ def meka_labels(relation: str) -> tuple[int, str] | None:
 
 @dataclass
 class Rows:
-    """Rows of an ARFF file as numbers: a nominal cell is the place of its value, ? is NaN."""
+    """Some rows: of dense ones all cells; of sparse ones what is not left out."""
 
-    relation: str = ""
-    attributes: list[Attribute] = field(default_factory=list)
-    sparse: bool | None = None
     lines: list[int] = field(default_factory=list)
     """Line of each row."""
-    codes: array[float] = field(default_factory=lambda: array("f"))
+    cells: list[list[str]] = field(default_factory=list)
+    """Of dense rows those that are not numbers alone."""
+    numbers: array[float] = field(default_factory=lambda: array("d"))
+    """Dense rows of numbers alone, one after the other; or what sparse rows hold, a word by its
+    place among the values."""
     places: array[int] = field(default_factory=lambda: array("q"))
-    """Sparse rows only: the attribute of each code."""
+    """Sparse rows only: the attribute of each number."""
     lengths: list[int] = field(default_factory=list)
-    """Sparse rows only: codes of each row."""
-    strings: dict[int, list[str]] = field(default_factory=dict)
-    letters: int = 0
-    """Of the strings."""
-
-    def dense(self) -> np.ndarray[Any, Any]:
-        """(rows, attributes) float32."""
-        return np.asarray(self.codes, dtype=np.float32).reshape(len(self.lines), -1)
+    """Sparse rows only: numbers of each row."""
+    weight: int = 0
 
 
-def head(path: Path) -> Rows:
-    """What stands before the rows."""
-    table = Rows()
-    with reading(path):
-        _read_head(table, _statements(path))
-    return table
+class Table:
+    """The attributes of a file, and its rows."""
 
+    def __init__(self, path: Path) -> None:
+        self.source = _statements(path)
+        self.relation, self.attributes = _head(self.source)
+        self.plain = all(a.number for a in self.attributes)
+        self.sparse: bool | None = None
 
-def parsed(path: Path) -> Iterator[Rows]:
-    """The rows, some at a time."""
-    table = Rows()
-    with reading(path):
-        source = _statements(path)
-        _read_head(table, source)
-        plain = all(a.kind == "numeric" or a.values == ("0", "1") for a in table.attributes)
-        for number, line in source:
+    def rows(self) -> Iterator[Rows]:
+        """Some at a time."""
+        some = Rows()
+        for number, line in self.source:
+            sparse_row = line.startswith("{")
+            if self.sparse not in (None, sparse_row):
+                raise ValueError(f"line {number}: sparse and dense rows in one file")
+            self.sparse = sparse_row
             try:
-                _row(table, line, plain)
+                self._sparse(some, line) if sparse_row else self._dense(some, line)
             except (ValueError, OverflowError) as error:
                 raise ValueError(f"line {number}: {error}") from None
-            table.lines.append(number)
-            if is_full(len(table.lines), len(table.codes) + table.letters):
-                _refuse_bad(table)
-                yield table
-                table = Rows(table.relation, table.attributes, table.sparse)
-        if table.lines:
-            _refuse_bad(table)
-            yield table
+            some.lines.append(number)
+            if is_full(len(some.lines), len(some.numbers) + some.weight):
+                yield self._checked(some)
+                some = Rows()
+        if some.lines:
+            yield self._checked(some)
+
+    def _dense(self, some: Rows, line: str) -> None:
+        quoted = "'" in line or '"' in line
+        row = list(cells(line)) if quoted else line.split(",")
+        if len(row) != len(self.attributes):
+            raise ValueError(f"expected {len(self.attributes)} cells, got {len(row)}")
+        if self.plain:
+            try:
+                if "_" in line:
+                    raise ValueError
+                some.numbers.extend(list(map(float, row)))
+            except ValueError:  # a ? or a bad cell: look at each
+                each = zip(self.attributes, row, strict=True)
+                some.numbers.extend([about.read(cell.strip()) for about, cell in each])
+            return
+        some.cells.append(row)
+        some.weight += len(line)
+
+    def columns(self, some: Rows) -> dict[int, Any]:
+        """Of dense rows: numbers of numpy, or lists of words."""
+        if not some.cells:
+            return dict(enumerate(np.asarray(some.numbers).reshape(len(some.lines), -1).T))
+        held = dict[int, Any]()
+        for at, cells in enumerate(zip(*some.cells, strict=True)):
+            about, column = self.attributes[at], [cell.strip() for cell in cells]
+            held[at] = column
+            try:  # all at once; else each cell is looked at
+                if about.number and "_" not in "".join(column):
+                    held[at] = np.array(list(map(float, column)))
+                elif about.number or (about.words and not {*column} <= {*about.values}):
+                    raise ValueError
+            except ValueError:
+                read = list[Any]()
+                for row, cell in enumerate(column):
+                    try:
+                        read.append(about.read(cell))
+                    except ValueError as error:
+                        raise ValueError(f"line {some.lines[row]}: {error}") from None
+                held[at] = np.array(read) if about.number else read
+        return held
+
+    def _sparse(self, some: Rows, line: str) -> None:
+        if not line.endswith("}"):
+            raise ValueError("a sparse row does not end with }")
+        before = len(some.places)
+        if self.plain and "_" not in line and self._plain_pairs(some, line[1:-1]):
+            return
+        for pair in pairs(line[1:-1].strip()):
+            place, _, cell = pair.partition(" ")
+            if not (place.isascii() and place.isdigit() and int(place) < len(self.attributes)):
+                most = len(self.attributes) - 1
+                raise ValueError(f"expected an attribute number in 0..{most}, got {place!r}")
+            about = self.attributes[int(place)]
+            if about.kind == "string":
+                raise ValueError(f"string attribute {about.name!r} in a sparse row")
+            some.places.append(int(place))
+            read = about.read(next(cells(cell)) if cell[:1] in ("'", '"') else cell)
+            if about.words:
+                read = float("nan") if read is None else about.values.index(read)
+            some.numbers.append(read)
+        used = some.places[before:]
+        if len(set(used)) < len(used):
+            raise ValueError("an attribute appears twice")
+        some.lengths.append(len(used))
+
+    def _plain_pairs(self, some: Rows, body: str) -> bool:
+        """Add a row of nothing but pairs of numbers; whether it was one: else each is looked at."""
+        try:
+            places, codes = zip(*map(str.split, body.split(",")), strict=True)
+            numbers, values = list(map(int, places)), list(map(float, codes))
+        except ValueError:
+            return False
+        digits = "".join(places)
+        known = digits.isascii() and digits.isdigit() and max(numbers) < len(self.attributes)
+        if not known or len(set(numbers)) < len(numbers):
+            return False
+        some.places.extend(numbers)
+        some.numbers.extend(values)
+        some.lengths.append(len(numbers))
+        return True
+
+    def _checked(self, some: Rows) -> Rows:
+        """Numbers are finite, and 0 or 1 where only these are declared."""
+        numbers, width = np.asarray(some.numbers), len(self.attributes)
+        binary = np.array([a.number and a.kind == "nominal" for a in self.attributes])
+        places = np.asarray(some.places) if self.sparse else np.arange(len(numbers)) % width
+        with np.errstate(over="ignore"):
+            bad = np.isinf(numbers.astype(np.float32))
+        bad |= binary[places] & (numbers != 0) & (numbers != 1) & ~np.isnan(numbers)
+        if bad.any():
+            at = int(bad.argmax())
+            ends = np.cumsum(some.lengths) if self.sparse else np.arange(1, len(bad) + 1) * width
+            row = int(np.searchsorted(ends, at, side="right"))
+            about = self.attributes[int(places[at])]
+            numeric = about.kind == "numeric"
+            wanted = " must be finite in float32" if numeric else ": expected one of 0, 1"
+            raise ValueError(
+                f"line {some.lines[row]}: attribute {about.name!r}{wanted}, got {numbers[at]:g}"
+            )
+        return some
 
 
 def _statements(path: Path) -> Iterator[tuple[int, str]]:
@@ -169,20 +281,20 @@ def _statements(path: Path) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def _read_head(table: Rows, source: Iterator[tuple[int, str]]) -> None:
-    """Everything up to @data."""
-    number = 0
+def _head(source: Iterator[tuple[int, str]]) -> tuple[str, list[Attribute]]:
+    """Everything up to @data: the relation and its attributes."""
+    number, relation, attributes = 0, "", list[Attribute]()
     for number, line in source:
         word = line.split()[0].lower()
         if word == "@data":
-            if not table.attributes:
+            if not attributes:
                 raise ValueError(f"line {number}: @data comes before any @attribute")
-            return
+            return relation, attributes
         if word == "@relation":
-            table.relation = line[len("@relation") :].strip()
+            relation = line[len("@relation") :].strip()
         elif word == "@attribute":
             try:
-                table.attributes.append(attribute(line))
+                attributes.append(attribute(line))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
         else:
@@ -193,135 +305,16 @@ def _read_head(table: Rows, source: Iterator[tuple[int, str]]) -> None:
     raise ValueError(f"line {number}: the file ends before @data" if number else "is empty")
 
 
-def _row(table: Rows, line: str, plain: bool) -> None:
-    sparse = line.startswith("{")
-    if table.sparse is None:
-        table.sparse = sparse
-    if sparse != table.sparse:
-        raise ValueError("sparse and dense rows in one file")
-    if sparse:
-        _sparse_row(table, line, plain)
-    else:
-        _dense_row(table, line, plain)
-
-
-def _dense_row(table: Rows, line: str, plain: bool) -> None:
-    quoted = "'" in line or '"' in line
-    row = list(cells(line)) if quoted else line.split(",")
-    if len(row) != len(table.attributes):
-        raise ValueError(f"expected {len(table.attributes)} cells, got {len(row)}")
-    if plain and "_" not in line:
-        try:
-            table.codes.extend(list(map(float, row)))
-            return
-        except ValueError:
-            pass  # a ? or a bad cell: look at each
-    for at, (about, cell) in enumerate(zip(table.attributes, row, strict=True)):
-        if about.kind == "string":
-            table.strings.setdefault(at, []).append(cell.strip())
-            table.letters += len(cell)
-            table.codes.append(0.0)
-        else:
-            table.codes.append(_code(about, cell.strip()))
-
-
-def _sparse_row(table: Rows, line: str, plain: bool) -> None:
-    if not line.endswith("}"):
-        raise ValueError("a sparse row does not end with }")
-    body, count = line[1:-1].strip(), 0
-    if plain and _plain_pairs(table, body):
-        return
-    for pair in cells_of_pairs(body):
-        place, _, cell = pair.partition(" ")
-        if not (place.isascii() and place.isdigit() and int(place) < len(table.attributes)):
-            most = len(table.attributes) - 1
-            raise ValueError(f"expected an attribute number in 0..{most}, got {place!r}")
-        about = table.attributes[int(place)]
-        if about.kind == "string":
-            raise ValueError(f"string attribute {about.name!r} in a sparse row")
-        table.places.append(int(place))
-        quoted = cell[:1] in ("'", '"')
-        table.codes.append(_code(about, next(cells(cell)) if quoted else cell))
-        count += 1
-    used = table.places[len(table.places) - count :]
-    if len(set(used)) < count:
-        raise ValueError("an attribute appears twice")
-    table.lengths.append(count)
-
-
-def _plain_pairs(table: Rows, body: str) -> bool:
-    """Add a row of nothing but pairs of numbers; whether it was one: else each is to be seen."""
-    if "_" in body:
-        return False
-    try:
-        places, codes = zip(*map(str.split, body.split(",")), strict=True)
-        numbers, values = list(map(int, places)), list(map(float, codes))
-    except ValueError:
-        return False
-    digits = "".join(places)
-    known = digits.isascii() and digits.isdigit() and max(numbers) < len(table.attributes)
-    if not known or len(set(numbers)) < len(numbers):
-        return False
-    table.places.extend(numbers)
-    table.codes.extend(values)
-    table.lengths.append(len(numbers))
-    return True
-
-
-def cells_of_pairs(body: str) -> list[str]:
-    """`3 1, 7 'a, b'` -> `3 1` and `7 'a, b'`."""
+def pairs(body: str) -> list[str]:
+    """
+    >>> pairs("3 1, 7 'a, b'")
+    ['3 1', "7 'a, b'"]
+    """
     if not body:
         return []
     if "'" not in body and '"' not in body:
         return [" ".join(pair.split()) for pair in body.split(",")]
-    out, start, quote = [], 0, ""
-    for at, letter in enumerate(body):
-        if quote:
-            quote = "" if letter == quote and body[at - 1] != "\\" else quote
-        elif letter in "'\"":
-            quote = letter
-        elif letter == ",":
-            out.append(body[start:at].strip())
-            start = at + 1
-    return [*out, body[start:].strip()]
-
-
-def _code(about: Attribute, cell: str) -> float:
-    if cell == "?":
-        return float("nan")
-    if about.kind == "numeric" or (about.binary and cell in ("0", "1")):
-        try:
-            return as_number(cell)
-        except ValueError:
-            raise ValueError(f"attribute {about.name!r}: expected a number, got {cell!r}") from None
-    if cell in about.values:
-        return float(about.values.index(cell))
-    known = ", ".join(about.values[:10])
-    raise ValueError(f"attribute {about.name!r}: expected one of {known}, got {cell!r}")
-
-
-def _refuse_bad(table: Rows) -> None:
-    """No infinite number, and nothing but 0 and 1 where only these are declared."""
-    binary = np.array([a.binary for a in table.attributes])
-    if table.sparse:
-        places, codes = np.asarray(table.places), np.asarray(table.codes)
-        two = binary[places]
-    else:
-        codes, two = table.dense(), binary
-    bad = np.isinf(codes) | (two & (codes != 0) & (codes != 1) & ~np.isnan(codes))
-    if not bad.any():
-        return
-    at = int(bad.argmax())
-    if table.sparse:
-        row, place = int(np.searchsorted(np.cumsum(table.lengths), at, side="right")), places[at]
-    else:
-        row, place = divmod(at, len(table.attributes))
-    about = table.attributes[int(place)]
-    wanted = "0 or 1" if about.binary else "finite in float32"
-    got = codes.reshape(-1)[at]
-    raise ValueError(
-        f"line {table.lines[row]}: attribute {about.name!r} must be {wanted}, got {got:g}"
-    )
+    return [pair.strip() for pair in re.findall(rf"(?:{WORD}|[^,])+", body)]
 
 
 def label_names(path: Path) -> list[str]:
@@ -340,18 +333,14 @@ def label_names(path: Path) -> list[str]:
         return found
 
 
-Array = np.ndarray[Any, Any]
-
-
 def read(
     paths: Sequence[Path], ask: Description, role: str, names: list[str] | None = None
 ) -> list[Piece]:
     """`names`: which attributes are labels, from Mulan's XML."""
-    first = head(paths[0])
     pieces = []
     for path in paths:
         with reading(path):
-            if head(path).attributes != first.attributes:
+            if Table(path).attributes != Table(paths[0]).attributes:
                 raise ValueError(f"its attributes are not those of {paths[0]}")
             pieces.append(gathered(blocks(path, ask, role, names), ask.memory << 20))
     return pieces
@@ -362,41 +351,35 @@ def blocks(
 ) -> Iterator[Piece]:
     """The rows, some at a time."""
     with reading(path):
-        before = head(path)
-        ask, notes = _located(before.relation, ask, names)
-        columns = Columns.of([a.name for a in before.attributes], ask, role, names)
-        words = {at for at, a in enumerate(before.attributes) if a.kind == "string"}
-        used = [at for at in columns.features if at not in words]
-        lost = [before.attributes[at].name for at in columns.features if at in words]
-        columns = replace(columns, features=used, left_out=columns.left_out + lost)
-        for table in parsed(path):
-            yield _piece(path, table, columns, ask, notes + columns.note())
+        table = Table(path)
+        ask, notes = _located(table.relation, ask, names)
+        every = table.attributes
+        columns = Columns.of([a.name for a in every], ask, role, names)
+        dates = {*columns.dates}
+        lost = [at for at in columns.features if every[at].kind == "string" and at not in dates]
+        used = [at for at in columns.features if at not in lost]
+        left_out = columns.left_out + [every[at].name for at in lost]
+        columns = replace(columns, features=used, left_out=left_out)
+        words = {every[at].name: list(every[at].values[1:]) for at in used if every[at].words}
+        if ask.schema is not None:
+            words |= {k: ask.schema.categories[k] for k in words if k in ask.schema.categories}
+        for some in table.rows():
+            whole = _sparse_piece if table.sparse else _dense_piece
+            piece = whole(path, table, some, columns, ask, words)
+            yield replace(piece, notes=notes + columns.note(), facts={"categories": words})
 
 
-def _piece(
-    path: Path, table: Rows, columns: Columns, ask: Description, notes: tuple[str, ...]
+def _dense_piece(
+    path: Path,
+    table: Table,
+    some: Rows,
+    columns: Columns,
+    ask: Description,
+    words: dict[str, list[str]],
 ) -> Piece:
-    text, ids, split = (
-        None if at is None else _strings(table, at)
-        for at in (next(iter(columns.texts), None), columns.id, columns.split)
-    )
-    used = [table.attributes[at] for at in columns.features]
-    values = {a.name: list(a.values[1:]) for a in used if _in_words(a)}
-    if ask.schema is not None:
-        values |= {name: ask.schema.categories.get(name, values[name]) for name in values}
-    return Piece(
-        path=path,
-        rows=len(table.lines),
-        features=_features(table, columns.features, values) if columns.features else None,
-        columns=[table.attributes[at].name for at in columns.features],
-        facts={"categories": values},
-        labels=_labels(table, columns.labels, ask.unknown) if columns.labels else None,
-        names=[table.attributes[at].name for at in columns.labels] or None,
-        texts=text,
-        ids=ids,
-        split=None if split is None else part_numbers(split, table.lines),
-        notes=notes,
-    )
+    held, names = table.columns(some), [a.name for a in table.attributes]
+    batch = Batch(names, len(some.lines), 0, held, None, some.lines, "?", "attribute")
+    return piece_of(path, batch, columns, ask, words)
 
 
 def _located(
@@ -416,121 +399,83 @@ def _located(
     return ask, ()
 
 
-def _strings(table: Rows, at: int) -> list[str]:
-    if at in table.strings:
-        return table.strings[at]
-    about = table.attributes[at]
-    if table.sparse:
-        raise ValueError(f"attribute {about.name!r} of sparse rows cannot be read as words")
-    codes = table.dense()[:, at]
-    if about.kind == "numeric" or about.binary:
-        return [f"{code:g}" for code in codes]
-    return ["?" if np.isnan(code) else about.values[int(code)] for code in codes]
-
-
-def _labels(table: Rows, columns: list[int], unknown: int | None) -> Labels:
-    if not table.sparse:
-        block = table.dense()[:, columns]
-        for label, at in enumerate(columns):
-            if _in_words(table.attributes[at]):
-                block[:, label] = _truths(table.attributes[at], block[:, label])
-        return Labels.from_dense(_checked(table, block, lambda at: at // len(columns), unknown))
-    number = np.full(len(table.attributes), -1)
-    number[columns] = np.arange(len(columns))
-    rows, places, codes = (part[number[np.asarray(table.places)] >= 0] for part in _entries(table))
-    for at in columns:
-        about = table.attributes[at]
-        if about.values and truth(about.values[0]) != 0:
-            left_out = about.values[0]
-            raise ValueError(f"label {about.name!r}: sparse rows leave out {left_out!r}, not 0")
-        if _in_words(about):
-            codes[places == at] = _truths(about, codes[places == at])
-    known = _checked(table, codes, lambda at: int(rows[at]), unknown)
-    return Labels.from_csr(_starts(rows, len(table.lines)), number[places], len(columns), known)
-
-
-def _in_words(about: Attribute) -> bool:
-    return about.kind == "nominal" and not about.binary
-
-
-def _truths(about: Attribute, codes: Array) -> Array:
-    """Places of yes, no and the like -> 1 and 0; NaN stays."""
-    meaning = np.array([truth(value) for value in about.values], dtype=np.float32)
-    known = ~np.isnan(codes)
-    return np.where(known, meaning[np.where(known, codes, 0).astype(np.int64)], np.nan)
-
-
-def _checked(
-    table: Rows, values: Array, row_of: Callable[[int], int], unknown: int | None
-) -> Array:
-    """Values in [0, 1], NaN where unknown; the line of the first bad one is named."""
-    if unknown is not None:
-        values = np.where(values == unknown, np.nan, values)
-    bad = ~(((values >= 0) & (values <= 1)) | np.isnan(values))
-    if bad.any():
-        at = int(bad.argmax())
-        line, got = table.lines[row_of(at)], values.reshape(-1)[at]
-        raise ValueError(f"line {line}: a label must be 0 or 1 (?: unknown), got {got:g}")
-    return values
-
-
-def _features(table: Rows, columns: list[int], values: dict[str, list[str]]) -> Tensor | SparseRows:
-    """`values`: of each attribute in words those that are a feature each."""
+def _sparse_piece(
+    path: Path,
+    table: Table,
+    some: Rows,
+    columns: Columns,
+    ask: Description,
+    words: dict[str, list[str]],
+) -> Piece:
+    """Sparse rows leave out 0, and the first value of a nominal attribute."""
     every = table.attributes
-    widths = [len(values.get(every[at].name, "1")) for at in columns]
-    first = np.concatenate([[0], np.cumsum(widths)])
-    if not table.sparse:
-        codes = table.dense()
-        if not values:
-            return torch.from_numpy(codes[:, columns])
-        blocks = [_block(every[at], codes[:, at], values) for at in columns]
-        return torch.from_numpy(np.concatenate(blocks, axis=1, dtype=np.float32))
-    rows, places, codes = _entries(table)
-    start = np.full(len(every), -1)
-    start[columns] = first[:-1]
-    keep = start[places] >= 0
-    rows, places, codes = rows[keep], places[keep], codes[keep]
-    at_feature, numbers = start[places], codes.copy()
-    for at in columns:
-        name, known = every[at].name, every[at].values
-        if known == ("1", "0"):
-            raise ValueError(f"attribute {name!r}: sparse rows leave out 1; declare it as {{0,1}}")
-        if known and known[0] in values.get(name, ()):
-            raise ValueError(
-                f"attribute {name!r}: sparse rows leave out {known[0]!r}, which was not left out "
-                "where the model was trained; give dense rows"
-            )
-        if name in values:
-            here = places == at
-            if np.isnan(codes[here]).any():
-                raise ValueError(
-                    "? in a nominal attribute of sparse rows; only numeric ones may miss"
-                )
-            shift = np.array([values[name].index(v) if v in values[name] else -1 for v in known])
-            shift = shift[codes[here].astype(np.int64)]
-            at_feature[here] += shift
-            numbers[here] = shift >= 0
-    keep = numbers != 0  # a word that is no feature of its own
-    return SparseRows.from_csr(
-        _starts(rows[keep], len(table.lines)), at_feature[keep], int(first[-1]), numbers[keep]
+    for at in (*columns.texts, columns.id, columns.split):
+        if at is not None:
+            name = every[at].name
+            raise ValueError(f"attribute {name!r} of sparse rows cannot be read as words")
+    starts = np.concatenate([[0], np.cumsum(some.lengths, dtype=np.int64)])
+    held = (np.asarray(some.numbers, dtype=np.float32), np.asarray(some.places), starts)
+    matrix = sparse.csr_array(held, shape=(len(some.lines), len(every)))
+    return Piece(
+        path=path,
+        rows=len(some.lines),
+        features=_features(matrix, every, columns.features, words) if columns.features else None,
+        columns=[every[at].name for at in columns.features],
+        labels=_labels(matrix, every, columns.labels, some, ask) if columns.labels else None,
+        names=[every[at].name for at in columns.labels] or None,
     )
 
 
-def _block(about: Attribute, codes: Array, values: dict[str, list[str]]) -> Array:
-    """(rows, width): the column itself, or one column per word."""
-    if about.name not in values:
-        return codes[:, None]
-    known = [about.values.index(v) if v in about.values else -1 for v in values[about.name]]
-    each: Array = (codes[:, None] == np.array(known)).astype(np.float32)
-    each[np.isnan(codes)] = np.nan
-    return each
+def _labels(
+    matrix: Any, every: list[Attribute], places: list[int], some: Rows, ask: Description
+) -> Labels:
+    held = matrix[:, places]
+    values = held.data
+    for label, at in enumerate(places):
+        about = every[at]
+        if about.values and truth(about.values[0]) != 0:
+            left_out = about.values[0]
+            raise ValueError(f"label {about.name!r}: sparse rows leave out {left_out!r}, not 0")
+        if about.words:
+            here = (held.indices == label) & ~np.isnan(values)
+            truths = np.array([truth(value) for value in about.values])
+            values[here] = truths[values[here].astype(np.int64)]
+    values[values == (np.nan if ask.unknown is None else ask.unknown)] = np.nan
+    bad = ~(((values >= 0) & (values <= 1)) | np.isnan(values))
+    if bad.any():
+        row = int(np.searchsorted(held.indptr, bad.argmax(), side="right")) - 1
+        got = values[bad.argmax()]
+        raise ValueError(
+            f"line {some.lines[row]}: a label must be 0 or 1 (?: unknown), got {got:g}"
+        )
+    return Labels.from_csr(held.indptr, held.indices, len(places), values)
 
 
-def _entries(table: Rows) -> tuple[Array, Array, Array]:
-    """(row, attribute, code) of everything that sparse rows hold."""
-    rows = np.repeat(np.arange(len(table.lines)), np.array(table.lengths, dtype=np.int64))
-    return rows, np.asarray(table.places), np.asarray(table.codes, dtype=np.float32)
-
-
-def _starts(rows: Array, count: int) -> Array:
-    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))])
+def _features(
+    matrix: Any, every: list[Attribute], places: list[int], words: dict[str, list[str]]
+) -> SparseRows:
+    """Columns of numbers as they are, and one for each word but the first."""
+    plain, parts = list[int](), list[Any]()
+    for at in places:
+        name, values = every[at].name, every[at].values
+        if values == ("1", "0"):
+            raise ValueError(f"attribute {name!r}: sparse rows leave out 1; declare it as {{0,1}}")
+        if name not in words:
+            plain.append(at)
+            continue
+        if values[0] in words[name]:
+            raise ValueError(
+                f"attribute {name!r}: sparse rows leave out {values[0]!r}, which was not left out "
+                "where the model was trained; give dense rows"
+            )
+        parts += [matrix[:, plain]] if plain else []
+        column, plain = matrix[:, [at]].tocoo(), []
+        if np.isnan(column.data).any():
+            raise ValueError("? in a nominal attribute of sparse rows; only numeric ones may miss")
+        codes = {value: code for code, value in enumerate(words[name])}
+        along = np.array([codes.get(value, -1) for value in values])[column.data.astype(np.int64)]
+        kept = column.coords[0][along >= 0], along[along >= 0]
+        ones = np.ones(len(kept[0]), dtype=np.float32)
+        parts.append(sparse.coo_array((ones, kept), shape=(len(matrix.indptr) - 1, len(codes))))
+    parts += [matrix[:, plain]] if plain else []
+    return SparseRows.from_scipy(sparse.hstack(parts, format="csr") if len(parts) > 1 else parts[0])

@@ -25,28 +25,25 @@ ESCAPE = re.compile(
 """In JSON: a character in two halves, one written by its number, or any other escape."""
 KEYS = ("text", "labels", "split", "id", "features")
 """That are read where nobody names others."""
+NOTHING = list[Any]()
 
 
 def batches(path: Path, ask: Description, role: str) -> Batches:
     """The rows; each must have the keys that are used of the first."""
     table: _Table | None = None
-    items, lines, letters, first = list[dict[str, Any]](), list[int](), 0, 0
-    header = dict[str, Any]()
+    header, first = dict[str, Any](), 0
     for number, size, item in _parsed(path):
         if table is None:
             if item.get("header") is True and not {*KEYS} & {*item}:
                 header = item
                 continue
             table = _Table(item, number, ask, role, header)
-        table.check(item, number)
-        items.append(item)
-        lines.append(number)
-        letters += size
-        if is_full(len(items), letters):
-            yield table.batch(items, lines, first), table.columns
-            first, items, lines, letters = first + len(items), [], [], 0
-    if table is not None and items:
-        yield table.batch(items, lines, first), table.columns
+        table.add(item, number, size)
+        if is_full(len(table.lines), table.letters):
+            yield table.batch(first), table.columns
+            first += table.clear()
+    if table is not None and table.lines:
+        yield table.batch(first), table.columns
 
 
 class _Table:
@@ -56,18 +53,29 @@ class _Table:
         self, item: dict[str, Any], line: int, ask: Description, role: str, header: dict[str, Any]
     ) -> None:
         self.names = [key for key in item if key != "unknown"]
-        self.line, self.header = line, header
+        self.keys, self.line, self.header = item.keys(), line, header
         try:
             self.columns = Columns.of(self.names, _asked(item, ask), role)
         except ValueError as error:
             raise ValueError(f"line {line}: {error}".replace("no column", "no key")) from None
         c = self.columns
         single = [at for at in (c.label_list, c.id, c.split, c.image) if at is not None]
-        self.used = {self.names[at] for at in (*c.texts, *c.labels, *single)}
+        self.used = {self.names[at]: at for at in (*c.texts, *c.labels, *single)}
         self.late = {*KEYS} - {*self.names}
-        self.features = [self.names[at] for at in c.features]
+        self.features = {self.names[at]: at for at in c.features}
+        self.cells: dict[str, list[Any]] = {name: [] for name in self.used | self.features}
+        self.unknown, self.lines, self.letters = list[Any](), list[int](), 0
 
-    def check(self, item: dict[str, Any], line: int) -> None:
+    def add(self, item: dict[str, Any], line: int, size: int) -> None:
+        if item.keys() != self.keys:
+            self._check(item, line)
+        for name, cells in self.cells.items():
+            cells.append(item[name])
+        self.unknown.append(item.get("unknown", NOTHING))
+        self.lines.append(line)
+        self.letters += size
+
+    def _check(self, item: dict[str, Any], line: int) -> None:
         lacks = next((key for key in self.used if key not in item), None)
         more = next((key for key in self.late if key in item), None)
         if lacks or more:
@@ -77,17 +85,30 @@ class _Table:
             if name not in item:
                 raise ValueError(f"line {line}: no key is called {name!r}: {hint(name, item)}")
 
-    def batch(self, items: list[dict[str, Any]], lines: list[int], first: int) -> Batch:
-        c, held = self.columns, dict[int, Any]()
-        for at, name in enumerate(self.names):
-            if name in self.used or name in self.features:
-                cells = [item[name] for item in items]
-                numbers = at in c.features and at not in (*c.categories, *c.dates)
-                held[at] = _numbers(cells, name, lines) if numbers else cells
-        unknown = [item.get("unknown", []) for item in items]
+    def batch(self, first: int) -> Batch:
+        held, lines, c = dict[int, Any](), self.lines, self.columns
+        for name, cells in self.cells.items():
+            at = (self.used | self.features)[name]
+            numbers = at in c.features and at not in (*c.categories, *c.dates)
+            held[at] = _numbers(cells, name, lines) if numbers else cells
         return Batch(
-            self.names, len(items), first, held, None, lines, "null", "key", unknown, self.header
+            self.names,
+            len(lines),
+            first,
+            held,
+            None,
+            lines,
+            "null",
+            "key",
+            self.unknown,
+            self.header,
         )
+
+    def clear(self) -> int:
+        """How many rows there were."""
+        rows, self.unknown, self.lines, self.letters = len(self.lines), [], [], 0
+        self.cells = {name: [] for name in self.cells}
+        return rows
 
 
 def _asked(item: dict[str, Any], ask: Description) -> Description:
