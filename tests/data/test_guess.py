@@ -12,7 +12,7 @@ import pytest
 
 from labelset.cli.options import settings
 from labelset.data import Description
-from labelset.data.guess import guess, punctuated, separator_of
+from labelset.data.guess import alike, guess, punctuated, separator_of
 
 TOPICS = ["politics", "sport", "economy", "science", "health", "arts", "travel", "weather"]
 PHRASES = ["science fiction", "road movie", "film noir", "drama", "comedy", "war", "biography"]
@@ -334,7 +334,8 @@ def test_several_texts(zoo):
     assert "'title'" in result.remarks[0]
     assert result.text_columns == ("title", "body")
     result = guessed(question1=zoo.texts(), question2=zoo.texts(), tags=zoo.joined(";"))
-    assert [a["text_column"] for a in result.doubts[0].answers] == ["question1", "question2"]
+    questions = ["question1", "question2"]
+    assert [a["text_column"] for a in result.doubts[0].answers] == [*questions, questions]
 
 
 def test_chinese_texts_and_labels(zoo):
@@ -342,6 +343,9 @@ def test_chinese_texts_and_labels(zoo):
     labels = zoo.joined(",", names=["政治", "经济", "体育", "天气"], most=3)
     keys = sure(guessed(内容=texts, 标签=labels))
     assert keys == {"text_column": "内容", "label_column": "标签", "delimiter": ","}
+    for mark in "\u3001\uff1b\uff0c":
+        labels = zoo.joined(mark, names=["政治", "经济", "体育", "天气"], most=3)
+        assert sure(guessed(内容=texts, 标签=labels))["delimiter"] == mark
 
 
 def test_pictures(zoo):
@@ -438,6 +442,8 @@ def test_categories_and_dates_of_a_table_of_numbers_are_left_out(zoo):
         )
     )
     assert keys == {"label_columns": ["label*"], "ignore_columns": ["colour", "when", "flag"]}
+    result = guessed(colour=zoo.choice(["red", "blue"]), x=zoo.floats(), **labels)
+    assert result.remarks == ("--data category_columns=colour reads these as well",)
 
 
 def test_columns_that_repeat_the_lists_are_no_features(zoo):
@@ -559,3 +565,13 @@ def test_names_with_separators_are_warned_of():
     warning = punctuated(["green", "red | blue"], 1)
     assert warning is not None
     assert "--data 'delimiter=|'" in warning
+    assert "delimiter=/" in (punctuated(["a/b", "b", "a"], 1) or "")
+    assert punctuated(["a/b", "b"], 1) is None
+
+
+@pytest.mark.parametrize(
+    "pair", [("1", "1.0"), ("1", '"1"'), ("true", "1"), ("Sport", "sport "), ("a-b", "a b")]
+)
+def test_names_that_may_be_one_label_are_warned_of(pair):
+    assert all(repr(name) in (alike(["other", *pair]) or "") for name in pair)
+    assert alike(["1", "2", "10", "true story", "sport", "sports"]) is None

@@ -190,6 +190,8 @@ class Piece:
     images: Tensor | StoredRows | None = None
     labels: Labels | None = None
     names: list[str] | None = None
+    named: bool = False
+    """Whether the rows list the names."""
     split: Tensor | None = None
     ids: Sequence[str] | None = None
     files: Sequence[str] | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +17,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from labelset.data.columns import TRUTH
 from labelset.data.formats import locate
 from labelset.data.kinds import (
+    DELIMITERS,
     ID_WORDS,
+    WEAK_DELIMITERS,
     Column,
     column,
     label_name,
     name_words,
+    short,
     word_count,
     word_set,
 )
@@ -258,22 +263,45 @@ def separator_of(lines: Iterable[str], usual: str = ",") -> tuple[str, tuple[str
 
 
 def punctuated(names: Sequence[str], most_per_row: int) -> str | None:
-    """A warning where every row has at most one label and label names hold a usual separator.
+    """A warning where every row has at most one label and label names hold a usual separator, or
+    one of blanks and slashes between what are labels themselves.
 
     >>> punctuated(["red;blue", "green"], 1)
     "no row has more than one label, but 'red;blue' holds ';': if that separates labels, \
 say --data 'delimiter=;'"
+    >>> punctuated(["new york", "red blue", "red", "blue"], 1).split(":")[0]
+    "no row has more than one label, but 'red blue' holds ' '"
     """
     if most_per_row > 1:
         return None
-    for mark in ";|,":
-        name = next((name for name in names if mark in name.strip(mark)), None)
-        if name is not None:
-            short = name if len(name) <= 40 else name[:37] + "..."
-            return (
-                f"no row has more than one label, but {short!r} holds {mark!r}: if that separates "
-                f"labels, say --data {shlex.quote(f'delimiter={mark}')}"
-            )
+    known = {*names}
+    for mark in (*DELIMITERS, *WEAK_DELIMITERS):
+        weak = mark in WEAK_DELIMITERS
+        for name in names:
+            if mark in name.strip(mark) and (not weak or {*name.split(mark)} <= known):
+                said = shlex.quote(f"delimiter={mark}")
+                return (
+                    f"no row has more than one label, but {short(name)} holds {mark!r}: if that "
+                    f"separates labels, say --data {said}"
+                )
+    return None
+
+
+def alike(names: Sequence[str]) -> str | None:
+    """A warning where names differ only in case, blanks, quotes, or how a number is written.
+
+    >>> alike(["1.0", "1", "two"])
+    "labels '1.0' and '1' may be one: if they are, write it in one way"
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        word = " ".join(re.sub(r"[\s\"'_-]+", " ", name).casefold().split())
+        number = TRUTH.get(word, math.nan)
+        word = word if math.isnan(number) else f"{number:g}"
+        word = word[:-2] if re.fullmatch(r"\d+\.0", word) else word
+        if seen.setdefault(word, name) != name:
+            pair = f"{short(seen[word])} and {short(name)}"
+            return f"labels {pair} may be one: if they are, write it in one way"
     return None
 
 
@@ -396,7 +424,9 @@ class _Guesser:
 
     def take(self, key: str, chosen: Column, why: str | None = None) -> None:
         """Give a column its role."""
-        self.keys[key], self.reasons[key] = chosen.name, why or chosen.why
+        listed = key in LISTED and "," in chosen.name  # commas part the names of a list
+        self.keys[key] = [chosen.name] if listed else chosen.name
+        self.reasons[key] = why or chosen.why
         self.taken.add(chosen.name)
 
     # ---- labels
@@ -585,15 +615,20 @@ class _Guesser:
         if rivals:
             both = [c for c in texts if c is best or c in rivals]
             several = " and ".join(repr(c.name) for c in both)
-            answers = tuple({"text_column": c.name} for c in both)
-            self.doubts.append(Doubt(f"{several} hold texts: which is to be read?", answers))
+            answers = (
+                *({"text_column": c.name} for c in both),
+                {"text_column": [c.name for c in both]},
+            )
+            self.doubts.append(Doubt(f"{several} hold texts: which is to be read?", tuple(answers)))
         elif best.doubt:
             question = f"column {best.name!r}: {best.doubt}: is it the text?"
             self.doubts.append(Doubt(question, ({"text_column": best.name},)))
         self.take("text_column", best)
-        more = [repr(c.name) for c in texts if c is not best and c not in rivals]
+        more = [c.name for c in texts if c is not best and c not in rivals]
         if more:
-            self.remarks.append(f"{' and '.join(more)} hold texts too, which are not read")
+            said = _written([best.name, *more])
+            several = f"{' and '.join(map(repr, more))} hold{'s' * (len(more) == 1)} text too"
+            self.remarks.append(f"{several}, not read: text_column={said} reads all as one")
 
     def _roles(self) -> None:
         if "id_column" not in self.said and (ids := self.free("id")):
@@ -627,6 +662,10 @@ class _Guesser:
         if out and "ignore_columns" not in self.said:
             self.keys["ignore_columns"] = [c.name for c in out]
             kinds = dict.fromkeys(c.kind for c in out)
+            for kind, key in (("category", "category_columns"), ("date", "date_columns")):
+                some = [c.name for c in out if c.kind == kind and c.name not in labels]
+                if some:
+                    self.remarks.append(f"--data {key}={_written(some)} reads these as well")
             self.reasons["ignore_columns"] = f"neither numbers nor labels ({', '.join(kinds)})"
         if any(c.comma for c in self.columns if c.name not in self.taken and c not in out):
             doubts = [c for c in self.columns if c.comma and c.doubt]

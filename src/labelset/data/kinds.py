@@ -32,7 +32,8 @@ BINARY = (
     *(("0", "1"), ("0.0", "1.0"), ("false", "true"), ("f", "t")),
     *(("no", "yes"), ("n", "y"), ("off", "on")),
 )
-DELIMITERS = ("|", ";", ",", "\t")
+DELIMITERS = ("|", ";", ",", "\t", *"\u3001\uff1b\uff0c")
+"""The last three are a comma, a semicolon and a comma as Chinese and Japanese write them."""
 WEAK_DELIMITERS = ("/", " ")
 """Considered only where no other delimiter fits: they stand within names at least as often."""
 LISTS = "list"
@@ -268,7 +269,7 @@ class _Sample:
             return None
         only = next(iter(self.counts))
         empty = f" or empty ({self.rows - len(self.cells):,} rows)" if self._holes else ""
-        return self.make("constant", f"every cell is {_short(only)}{empty}", values=(only,))
+        return self.make("constant", f"every cell is {short(only)}{empty}", values=(only,))
 
     @property
     def _holes(self) -> bool:
@@ -294,7 +295,7 @@ class _Sample:
             look = "lists such as" if delimiter == LISTS else "names in angle brackets such as"
             return self.make(
                 "label list",
-                f"{look} {_short(max(self.counts, key=len))}, {_names(often)}",
+                f"{look} {short(max(self.counts, key=len))}, {_names(often)}",
                 delimiter=delimiter,
                 values=tuple(name for name, _ in often.most_common()),
             )
@@ -304,7 +305,7 @@ class _Sample:
         """Cells that hold objects without names: neither a text nor names between commas."""
         if not all(_OBJECTS.match(cell) or cell == "[]" for cell in self.counts):
             return None
-        return self.make("vector", f"objects such as {_short(max(self.counts, key=len))}")
+        return self.make("vector", f"objects such as {short(max(self.counts, key=len))}")
 
     def _vector(self, items: list[Any], lengths: list[int]) -> Column | None:
         if not items or any(isinstance(x, (str, bool)) or x is None for x in items):
@@ -326,7 +327,7 @@ class _Sample:
         for off, on in BINARY:
             if cells == {off, on}:
                 share = sum(n for cell, n in self.counts.items() if cell.lower() == on)
-                why = f"{_short(off)} or {_short(on)}, {share / len(self.cells):.1%} {_short(on)}"
+                why = f"{short(off)} or {short(on)}, {share / len(self.cells):.1%} {short(on)}"
                 return self.make("0-1 label", why, values=(off, on))
         return None
 
@@ -334,7 +335,7 @@ class _Sample:
         named = sum(cell.lower().endswith(PICTURES) for cell in self.cells)
         if named < 0.9 * len(self.cells):
             return None
-        return self.make("picture", f"file names such as {_short(self.cells[0])}")
+        return self.make("picture", f"file names such as {short(self.cells[0])}")
 
     def _split(self) -> Column | None:
         values = {cell.lower() for cell in self.counts}
@@ -361,7 +362,7 @@ class _Sample:
                     continue
                 orders = [w for w, x in (("day", second), ("month", first)) if max(x) <= 12]
                 how = f"{' or '.join(orders)} first"
-            return self.make("date", f"dates such as {_short(self.cells[0])} ({how})")
+            return self.make("date", f"dates such as {short(self.cells[0])} ({how})")
         if self.called(DATE_WORDS) and all(_WHOLE.fullmatch(cell) for cell in self.counts):
             lengths = {len(cell) for cell in self.counts}
             if lengths == {10} or lengths == {13}:
@@ -418,7 +419,7 @@ class _Sample:
             return self._identifier("short names")
         digits = all(any(c.isdigit() for c in cell) and " " not in cell for cell in self.counts)
         if self.unique and self.rows >= 5 and digits:
-            return self.make("id", f"codes such as {_short(self.cells[0])}, one per row")
+            return self.make("id", f"codes such as {short(self.cells[0])}, one per row")
         return None
 
     def _identifier(self, what: str) -> Column:
@@ -476,7 +477,7 @@ class _Sample:
                 name = next(name for name in best.often if other.delimiter in name)
                 return (
                     f"both {_shown(best.delimiter)} and {_shown(other.delimiter)} may stand "
-                    f"between labels, as in {_short(name)}"
+                    f"between labels, as in {short(name)}"
                 )
         if best.delimiter == " ":
             return "blanks may stand between labels or within their names"
@@ -497,9 +498,9 @@ class _Sample:
 
     def _category(self) -> Column:
         if self.unique and self.rows >= 3:
-            return self.make("id", f"short names such as {_short(self.cells[0])}, one per row")
+            return self.make("id", f"short names such as {short(self.cells[0])}, one per row")
         common = self.counts.most_common(10)
-        few = ", ".join(_short(cell) for cell, _ in common[:4])
+        few = ", ".join(short(cell) for cell, _ in common[:4])
         more = ", ..." if len(self.counts) > 4 else ""
         values = tuple(cell for cell, _ in common)
         return self.make("category", f"{len(self.counts):,} values: {few}{more}", values=values)
@@ -576,11 +577,12 @@ def _mean(numbers: Sequence[float]) -> float:
 
 
 def _names(often: Counter[str]) -> str:
-    common = ", ".join(_short(name) for name, _ in often.most_common(3))
+    common = ", ".join(short(name) for name, _ in often.most_common(3))
     return f"{len(often):,} different ({common}{', ...' if len(often) > 3 else ''})"
 
 
-def _short(cell: str) -> str:
+def short(cell: str) -> str:
+    """Quoted, and cut where it is long."""
     return repr(cell) if len(cell) <= 40 else repr(cell[:37] + "...")
 
 

@@ -26,7 +26,7 @@ from labelset.data.description import FILES, Description, Schema
 from labelset.data.formats import arff, locate, pictures
 from labelset.data.frames import frame_blocks, is_frame, read_frame
 from labelset.data.growing import no_labels
-from labelset.data.guess import Doubtful, Guess, guess_file, punctuated
+from labelset.data.guess import Doubtful, Guess, alike, guess_file, punctuated
 from labelset.data.label_column import names_in
 from labelset.data.reading import STDIN, BadFile, files_of, kind_of, reading, standard_input
 from labelset.data.sparse import SparseRows
@@ -421,9 +421,9 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
             opened = pictures.Pictures(ask.image_size, mode)
             images = spooled(opened.blocks(found(piece, ask)), ask.memory << 20)
         called = names_in(ask.label_names) or piece.names
-        warning = None
-        if ask.label_column is not None and called and len(piece.labels):
-            warning = punctuated(called, int(piece.labels.counts().max()))
+        warnings = list[str | None]()
+        if called and piece.named and len(piece.labels):
+            warnings = [punctuated(called, int(piece.labels.counts().max())), alike(called)]
         if not called and piece.labels.n > MOST_LABELS:
             raise ValueError(
                 f"names label number {piece.labels.n - 1}, too large for a list of labels; if it "
@@ -439,7 +439,7 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
             ids=piece.ids,
             card={
                 "source": source,
-                "notes": [*piece.notes, *([warning] if warning else [])],
+                "notes": [*piece.notes, *filter(None, warnings)],
                 "about": piece.about,
             },
         )

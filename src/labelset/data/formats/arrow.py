@@ -86,8 +86,9 @@ def numbered(
         return [replace(piece, listing=None) for piece in pieces]
     with reading(pieces[0].path):
         every, names = numbered_labels(listings, names_in(ask.label_names) or pieces[0].names, ask)
+    named = any(listing.named for listing in listings)
     return [
-        replace(piece, labels=y, names=names, listing=None)
+        replace(piece, labels=y, names=names, named=named, listing=None)
         for piece, y in zip(pieces, every, strict=True)
     ]
 
