@@ -16,6 +16,7 @@ from labelset import calibrate, heads
 from labelset.calibrate import ProbMap
 from labelset.heads import Head
 from labelset.model.forest import Forest, log_odds
+from labelset.model.kernel import KernelMachine
 from labelset.model.mlp import Mlp
 from labelset.model.scorer import Scorer
 
@@ -154,7 +155,7 @@ def estimator(kind: Any) -> Any:
 
     Each has `labels`, `nbytes`, `scores(features)`, `tensors()` and `from_tensors(tensors)`.
     """
-    kinds: dict[Any, Any] = {each.kind: each for each in (Blend, Forest, Mlp)}
+    kinds: dict[Any, Any] = {each.kind: each for each in (Blend, Forest, KernelMachine, Mlp)}
     if kind not in kinds:
         raise ValueError(f"no estimator is called {kind!r}; there are {', '.join(kinds)}")
     return kinds[kind]

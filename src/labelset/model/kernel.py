@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -31,6 +31,8 @@ class KernelMachine:
     tensor([[0.7500],
             [0.2500]])
     """
+
+    kind: ClassVar[str] = "kernel"
 
     rows: Tensor
     """(rows, features) float32: what was fitted."""

@@ -43,6 +43,8 @@ NARROW = 4_000
 """Features up to which a kernel, and trees, are tried on sparse rows."""
 GRAM = 6_000
 """Rows up to which a kernel is tried."""
+GAMMAS, RIDGES = (0.5, 1.0, 2.0), (0.1, 0.5, 2.0)
+"""Of kernel ridge: how fast a kernel fades, over the mean squared distance from the mean."""
 USUAL = 120.0
 """Seconds that a family may take where no budget is given."""
 BYTES = 2 << 30
@@ -330,7 +332,11 @@ def kernel(search: Search) -> Iterator[Outcome]:
         return
     dense = features.dense() if isinstance(features, SparseRows) else features
     task = Task("", "kernel-ridge", 0)
-    fits = kernel_ridge(dense, development.labels, development.folds, seconds=search.seconds)
+    spread = float((dense - dense.mean(0)).square().sum(1).mean())
+    settings = [(gamma / max(spread, 1e-9), ridge) for gamma in GAMMAS for ridge in RIDGES]
+    fits = kernel_ridge(
+        dense, development.labels, development.folds, settings, seconds=search.seconds
+    )
     yield task, _best(search, fits)
 
 
@@ -376,7 +382,13 @@ def others(search: Search) -> Iterator[Outcome]:
 
     development = search.development
     for spec in search.plan.also:
-        fitted = estimator(spec, search.features, development.labels, development.folds)
+        fitted = estimator(
+            spec,
+            search.features,
+            development.labels,
+            development.folds,
+            seconds=search.seconds,
+        )
         yield Task("", spec, 0), fitted
 
 
