@@ -127,9 +127,10 @@ def _inverse(square: Tensor) -> Tensor:
 
 
 MOST = 3000  # rows whose Gram matrix is inverted
+BLOCK = 8192  # columns in float64 together
 
 
-def independent(weights: NDArray[np.float64]) -> bool:
+def independent(weights: NDArray[np.floating]) -> bool:
     """Whether the rows are provably linearly independent; False says nothing.
 
     With G the Gram matrix of the unit rows and R an approximate inverse, |I - R G| < 1 proves that
@@ -140,11 +141,16 @@ def independent(weights: NDArray[np.float64]) -> bool:
     (True, False)
     """
     n, d = weights.shape
-    norms = np.linalg.norm(weights, axis=1, keepdims=True)
-    if n > d or n > MOST or not (norms > 0).all() or not np.isfinite(norms).all():
+    if n > d or n > MOST:
         return False
-    unit = weights / norms
-    gram = unit @ unit.T
+    blocks = [slice(at, at + BLOCK) for at in range(0, d, BLOCK)]  # never all of it in float64
+    norms = np.sqrt(sum(np.square(weights[:, b], dtype=np.float64).sum(1) for b in blocks))
+    if not (norms > 0).all() or not np.isfinite(norms).all():
+        return False
+    gram = np.zeros((n, n))
+    for b in blocks:
+        unit = weights[:, b] / norms[:, None]
+        gram += unit @ unit.T
     try:
         inverse = np.linalg.inv(gram)
     except np.linalg.LinAlgError:

@@ -53,7 +53,9 @@ class Problem:
     @property
     def open_row(self) -> Floats:
         """The row that, with a bias, keeps the last coordinate positive."""
-        return np.eye(self.rows.shape[1])[-1:]
+        row = np.zeros((1, self.rows.shape[1]))
+        row[0, -1] = 1.0
+        return row
 
     def opened(self) -> Problem:
         """The homogenised problem with that row as a label that is always on."""

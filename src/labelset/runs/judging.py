@@ -52,6 +52,7 @@ FIGURES = "judged.npz"
 JUDGEMENT = "judgement.npz"
 SECONDS = 10.0  # for the proofs about one head
 RADII = 0.5  # seconds for those of a head that can represent every label set
+WIDE = 10_000_000  # weights beyond which nothing is proven set by set
 
 ROUNDS = 100  # of the bootstrap of thresholds
 FEWEST = 40  # rounds, below which its ends say nothing
@@ -446,16 +447,20 @@ class _Verdict:
 
 
 def proof_of(model: SavedModel, seconds: float = SECONDS) -> dict[str, Any] | None:
-    """Verdicts on the distinct test label sets, those of most rows first; None without a head.
+    """Verdicts on the distinct test label sets, those of most rows first; None without a head, or
+    with one too wide for proofs set by set.
 
     Label sets that are not reached within `seconds` are counted as `left`. Where the rows of the
     head are linearly independent all can be represented; then only radii are looked for, briefly.
     """
     if model.head is None:
         return None
-    weight = model.head.matrix()[0].detach().double().cpu().numpy()
+    weight = model.head.matrix()[0].detach().cpu().numpy()
     free = bool(independent(weight))
-    seconds = min(seconds, RADII) if free else seconds
+    if weight.size > WIDE and not free:
+        return None
+    if free:
+        seconds = RADII if weight.size <= WIDE else -1.0
     sets, which = distinct(model.splits["test"].labels)
     repeats = np.bincount(which, minlength=len(sets))
     verdicts = list(_verdicts(model, sets, repeats, seconds))
@@ -480,7 +485,7 @@ def _verdicts(
     step = max(1, SIGNS // sets.n)
     for first in range(0, len(order), step):
         left = seconds - (time.monotonic() - start)
-        if first and left <= 0:
+        if left <= 0 and (first or seconds < 0):
             return
         chunk = order[first : first + step]
         # the rank that trained a model judges it, while others wait or judge theirs
