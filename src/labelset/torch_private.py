@@ -37,6 +37,32 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
 
+def adamw(
+    weights: list[Tensor],
+    slopes: list[Tensor],
+    means: list[Tensor],
+    squares: list[Tensor],
+    step: int,
+    lr: float,
+    weight_decay: float,
+) -> None:
+    """One step of AdamW in place, with torch's defaults; `step` counts from 1.
+
+    `torch.optim.AdamW` does the same, but loads torch's compiler, for seconds.
+    """
+    counts = [torch.tensor(float(step), device=weights[0].device)] * len(weights)
+    torch._fused_adamw_(  # type: ignore[attr-defined, unused-ignore]
+        *(weights, slopes, means, squares, [], counts),
+        lr=lr,
+        beta1=0.9,
+        beta2=0.999,
+        weight_decay=weight_decay,
+        eps=1e-8,
+        amsgrad=False,
+        maximize=False,
+    )
+
+
 def load_compiler() -> None:
     """Optimisers load it: once in this process, not in each one that is forked from it."""
 

@@ -1,5 +1,6 @@
 """Members: each scores rows that it has not seen, and is what it would be alone."""
 
+import math
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -170,6 +171,47 @@ def test_one_positive_and_constant_labels(dense):
         if loss == "bce":
             assert bool((done.scores[:, 0] < -2).all())
             assert bool((done.scores[:, 1] > 2).all())
+
+
+@pytest.mark.parametrize("kind", ["dense", "few"])
+def test_equal_to_a_plain_loop(kind, request):
+    """All rows in one batch, nothing left out: weights as by autograd and torch's own AdamW."""
+    x, y, _ = request.getfixturevalue(kind)
+    if kind == "dense":
+        x = (x - x.mean(0)) / x.std(0, correction=0)
+    everything = x, y, torch.full((ROWS,), -1)
+    settings = replace(
+        SETTINGS, layers=2, batch=ROWS, epochs=6, dropout=0.0, noise=0.0, weight_decay=0.1
+    )
+    (start,), (done,) = fit(everything, replace(settings, lr=0.0)), fit(everything, settings)
+    drawn = start.model.tensors()
+    w = {k: torch.nn.Parameter(t.clone()) for k, t in drawn.items() if t.is_floating_point()}
+    added = [w["shift"], w["bias"]]
+    decayed = [w["first"], w["inner"], w["last"]]
+    optimiser = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.1}, {"params": added, "weight_decay": 0.0}]
+    )
+    for step in range(6):
+        h = x @ w["first"][:, 0]
+        for layer in range(2):
+            h = h if layer == 0 else h @ w["inner"][0, 0]
+            h = torch.nn.functional.layer_norm(h + w["shift"][layer, 0], (16,)).relu()
+        logits = h @ w["last"][0] + w["bias"][0]
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, y) * LABELS
+        loss.backward()
+        rise = (1 - math.cos(math.pi * step / 0.8)) / 2  # one-cycle: 0.3 * 6 - 1 steps up
+        share = 1 / 25 + (1 - 1 / 25) * rise
+        if step > 0.8:
+            fall = (1 + math.cos(math.pi * (step - 0.8) / (5 - 0.8))) / 2
+            share = 1 / 25e4 + (1 - 1 / 25e4) * fall
+        for group in optimiser.param_groups:
+            group["lr"] = settings.lr * share
+        optimiser.step()
+        optimiser.zero_grad()
+    for name, t in done.model.tensors().items():
+        if name in w and name != "centre":
+            close(t, w[name].detach())
+            assert not torch.equal(t, drawn[name])
 
 
 def test_any_width_and_batch(dense):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from labelset import check, csr
 from labelset.data import SparseRows
@@ -21,6 +21,7 @@ from labelset.labels import Labels
 from labelset.losses import Loss, Separable, as_loss, describe_loss
 from labelset.model import Mlp
 from labelset.model.mlp import units
+from labelset.torch_private import adamw
 from labelset.train._checkpoint import Checkpoint
 from labelset.train._optimiser import share
 from labelset.train._state import Diverged
@@ -93,19 +94,20 @@ def for_shape(rows: int, features: int, labels: int, sparse: bool) -> MlpSetting
     width = 512 if sparse else 256
     while width > 32 and width * (features + labels) > 1 << 24:
         width //= 2
-    if sparse:
-        batch, epochs = (512, 350) if labels > 64 else (256, 480)
+    if not sparse:
+        layers, batch, lr, epochs = 2, 256, 0.01, 1000
+    elif labels > 64:
+        layers, batch, lr, epochs = 1, 512, 0.01, 350
     else:
-        batch, epochs = 256, 1000
-    batch = min(batch, max(16, rows // 4))
+        layers, batch, lr, epochs = 1, 256, 0.005, 480
     return MlpSettings(
         width=width,
-        layers=1 if sparse else 2,
+        layers=layers,
         dropout=0.5,
         noise=0.0 if sparse else 0.5,
-        lr=0.01,
+        lr=lr,
         epochs=min(max(round(epochs / rows**0.5), 3), 60),
-        batch=batch,
+        batch=min(batch, max(16, rows // 4)),
     )
 
 
@@ -377,15 +379,10 @@ class _Training:
         self.file: Checkpoint | None = None
         self._latest: tuple[int, Loss | None, Loss] = -1, None, self.loss
         self.weights = self._start()
-        decayed = [self.weights[name] for name in ("first", "inner", "last")]
-        free = [self.weights[name] for name in ("shift", "bias")]
-        groups = [
-            {"params": decayed, "weight_decay": settings.weight_decay},
-            {"params": free, "weight_decay": 0.0},
-        ]
-        self.optimiser = torch.optim.AdamW(groups, fused=True)
+        self.means = {name: torch.zeros_like(t) for name, t in self.weights.items()}
+        self.squares = {name: torch.zeros_like(t) for name, t in self.weights.items()}
 
-    def _start(self) -> dict[str, nn.Parameter]:
+    def _start(self) -> dict[str, Tensor]:
         """Weights are drawn, the output starts with the frequencies of labels."""
         data, width, deeper = self.data, self.width, self.layers - 1
 
@@ -404,7 +401,7 @@ class _Training:
             "last": draw("last", width, data.labels.n),
             "bias": _prior(self.loss.at(0), data.frequencies()[self.members]),
         }
-        return {name: nn.Parameter(t.to(data.device)) for name, t in tensors.items()}
+        return {name: t.to(data.device) for name, t in tensors.items() if t.numel()}
 
     def _random(self, *what: Any) -> torch.Generator:
         """A generator for one purpose alone."""
@@ -426,12 +423,14 @@ class _Training:
 
     def model(self) -> Mlp:
         """The networks as they are now, on the CPU, for features as they came."""
-        held = {name: p.detach().cpu().clone() for name, p in self.weights.items()}
+        held = {name: t.cpu().clone() for name, t in self.weights.items()}
         held["first"] *= self.data.scale.cpu()[:, None, None]
+        if self.layers == 1:
+            held["inner"] = torch.zeros(0, len(self.members), self.width, self.width)
         return Mlp(centre=self.data.centre.cpu(), loss=self.loss.to("cpu"), **held)
 
     def _refuse_diverged(self) -> None:
-        if not all(bool(p.isfinite().all()) for p in self.weights.values()):
+        if not all(bool(t.isfinite().all()) for t in self.weights.values()):
             raise Diverged("a weight became infinite or NaN; lower lr")
 
     # ---- one step -------------------------------------------------------------------------------
@@ -449,30 +448,38 @@ class _Training:
                 noise.normal_(generator=self._random("noise", self.done))
                 x += self.settings.noise * noise.to(x.device)
         first = self.weights["first"]
-        with torch.no_grad():
-            z = (x @ first.flatten(1)).requires_grad_()
+        z = (x @ first.flatten(1)).requires_grad_()
+        others = {
+            name: t.detach().requires_grad_() for name, t in self.weights.items() if name != "first"
+        }
         hidden = z.view(len(rows), *first.shape[1:]).transpose(0, 1)
-        value = self._value(self._logits(hidden), rows, epoch)
-        other = [p for name, p in self.weights.items() if name != "first" and p.numel()]
-        slope, *slopes = torch.autograd.grad(value, [z, *other])
-        for p, g in zip(other, slopes, strict=True):
-            p.grad = g
+        value = self._value(self._logits(hidden, others), rows, epoch)
+        slope, *slopes = torch.autograd.grad(value, [z, *others.values()])
+        # autograd would make the gradient of a sparse product by adding up entry by entry
         turned = _turned(x) if isinstance(x, SparseRows) else x.T
-        first.grad = (turned @ slope).view(first.shape)
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.rate * share("one-cycle", self.done, self.steps)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
+        self._move(
+            dict(zip(others, slopes, strict=True)) | {"first": (turned @ slope).view_as(first)}
+        )
         self.done += 1
 
-    def _logits(self, z: Tensor) -> Tensor:
+    def _move(self, slopes: Mapping[str, Tensor]) -> None:
+        """One step of AdamW; what is added to units and logits does not decay."""
+        lr = self.rate * share("one-cycle", self.done, self.steps)
+        for added, decay in ((False, self.settings.weight_decay), (True, 0.0)):
+            names = [name for name in slopes if (name in ("shift", "bias")) == added]
+            weights, gradients, means, squares = (
+                [kind[name] for name in names]
+                for kind in (self.weights, slopes, self.means, self.squares)
+            )
+            adamw(weights, gradients, means, squares, self.done + 1, lr, decay)
+
+    def _logits(self, z: Tensor, w: Mapping[str, Tensor]) -> Tensor:
         """(members, rows, labels) of the first layer's products, hidden units left out at random.
 
         A byte of a drawn number decides about a unit: drawing one number each would take as long
         as the products.
         """
-        w, p = self.weights, self.settings.dropout or 0.0
-        gone = min(round(256 * p), 255)
+        gone = min(round(256 * (self.settings.dropout or 0.0)), 255)
         for layer, shift in enumerate(w["shift"]):
             z = units(z if layer == 0 else torch.bmm(z, w["inner"][layer - 1]), shift)
             if gone:
@@ -536,17 +543,15 @@ class _Training:
         return {
             "done": self.done,
             "seconds": self.seconds,
-            "weights": {name: p.detach() for name, p in self.weights.items()},
-            "optimiser": self.optimiser.state_dict(),
+            **{kind: getattr(self, kind) for kind in ("weights", "means", "squares")},
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was."""
         self.done, self.seconds = state["done"], state["seconds"]
-        with torch.no_grad():
-            for name, p in self.weights.items():
-                p.copy_(state["weights"][name])
-        self.optimiser.load_state_dict(state["optimiser"])
+        for kind in ("weights", "means", "squares"):
+            for name, t in getattr(self, kind).items():
+                t.copy_(state[kind][name])
 
 
 def _prior(loss: Loss, frequency: Tensor) -> Tensor:
