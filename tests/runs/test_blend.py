@@ -180,13 +180,13 @@ def test_many_rows_are_sampled(truth, monkeypatch):
     logits, labels = truth
     candidates = [noisy(logits, 3.0, seed) for seed in (1, 2)]
     assert select(candidates, labels, "f1-micro").rows == ROWS
-    monkeypatch.setattr(blend._Pooled, "cells", 1000)
+    monkeypatch.setattr(blend._Pooled, "cells", 2000)
     sampled = select(candidates, labels, "f1-micro")
-    assert sampled.rows == 200
+    assert sampled.rows == 400
     assert torch.equal(sampled.weights, select(candidates, labels, "f1-micro").weights)
     found = nested(candidates, labels, "f1-micro")
-    assert 200 <= found.rows <= 215
-    assert found.passes  # all rows judge
+    assert 100 <= found.rows <= 115
+    assert found.passes  # more rows judge than choose
 
 
 def test_rare_labels_leave_parts_undefined():

@@ -35,6 +35,10 @@ from labelset.runs.judging import TUNED
 PICKS = 12
 BINS = 2000
 """Steps of probability between which one threshold for all labels is looked for."""
+SHARE = 4
+"""A nested test chooses many times over: each time on so many times fewer entries at most."""
+JUDGED = 2_000_000
+"""Entries that judge, of all parts together: beyond them a sample of each part."""
 BLOCKS = 3
 """Into how many blocks the rows of a part are cut: every repeat deals the same blocks to other
 parts, so that what adds up over rows is counted once for all repeats."""
@@ -112,7 +116,7 @@ def select(
     """
     measure = _measure(metric)
     family = _checked(probabilities, labels, measure, picks, families, per_family)
-    rows = _Rows(probabilities, labels, measure, [_shuffled(len(labels), seed)])
+    rows = _Rows(probabilities, labels, measure, [_shuffled(len(labels), seed)], measure.cells)
     greedy = _greedy(lambda taken: rows.gain(taken, [0]), family, picks, per_family)
     if math.isnan(greedy.gain):
         raise ValueError(f"{metric} is not defined on the rows that are to choose a blend")
@@ -153,7 +157,8 @@ def nested(
         raise ValueError(f"{folds} parts need as many rows, got {len(labels)}; ask for fewer")
     count = folds * max(1, min(BLOCKS, len(labels) // (10 * folds)))
     blocks = np.array_split(_shuffled(len(labels), seed), count)
-    rows = _Rows(probabilities, labels, measure, blocks)
+    rows = _Rows(probabilities, labels, measure, blocks, measure.cells // SHARE)
+    most = max(1, JUDGED // max(labels.n * count, 1))
     draw = np.random.default_rng([seed, 1])
     parts = torch.empty(repeats, len(labels), dtype=torch.int64)
     figures, chosen, weights = [], [], []
@@ -163,7 +168,7 @@ def nested(
             parts[repeat, block] = part
         for part in range(folds):
             others = np.flatnonzero(dealt != part).tolist()
-            own = np.concatenate([blocks[i] for i in np.flatnonzero(dealt == part)])
+            own = np.concatenate([blocks[i][:most] for i in np.flatnonzero(dealt == part)])
             gain = _on(rows, others)
             greedy = _greedy(gain, family, picks, per_family)
             figures.append(
@@ -274,9 +279,10 @@ class _Rows:
         labels: Labels,
         measure: _Measure,
         blocks: Sequence[Array],
+        cells: int,
     ) -> None:
         self.probabilities, self.labels, self.measure = probabilities, labels, measure
-        share = min(1.0, measure.cells / max(len(labels) * labels.n, 1))
+        share = min(1.0, cells / max(len(labels) * labels.n, 1))
         samples = [torch.from_numpy(rows[: math.ceil(share * len(rows))]) for rows in blocks]
         self.choosing = sum(map(len, samples))
         self._each = [[p[rows].float().cpu().numpy() for p in probabilities] for rows in samples]
@@ -329,7 +335,7 @@ class _Measure(ABC):
     """
 
     cells = 400_000
-    """How many entries choose; beyond them a sample of the rows does."""
+    """How many entries `select` chooses by; beyond them a sample of the rows does."""
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
