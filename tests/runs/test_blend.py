@@ -186,7 +186,7 @@ def test_many_rows_are_sampled(truth, monkeypatch):
     assert torch.equal(sampled.weights, select(candidates, labels, "f1-micro").weights)
     found = nested(candidates, labels, "f1-micro")
     assert 100 <= found.rows <= 115
-    assert found.passes  # more rows judge than choose
+    assert found.difference > 0  # thresholds of some 80 rows leave a wide interval
 
 
 def test_rare_labels_leave_parts_undefined():
