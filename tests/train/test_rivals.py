@@ -119,6 +119,14 @@ def test_what_does_not_fit_is_refused_before(table):
     assert isinstance(large, Failed)
 
 
+def test_missing_numbers_are_refused(table):
+    x, y = table
+    x = x.clone()
+    x[3, 3] = torch.nan
+    (found,) = extra_trees(x, Labels.from_dense(y), FOLDS, FEW)
+    assert found == Failed("features have missing numbers, of which trees can make nothing")
+
+
 def test_progress_rises_and_may_stop_the_fit(table):
     x, y = table
     seen = []
