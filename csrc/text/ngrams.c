@@ -510,6 +510,10 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_ngrams", "N-grams of texts.", -1, methods};
 PyMODINIT_FUNC PyInit__ngrams(void) {
+    PyObject *name = PyUnicode_FromString(CAPSULE);
+    if (!name) return NULL;
+    secret = (uint64_t)PyObject_Hash(name); /* which Python draws for each process */
+    Py_DECREF(name);
     for (int times = 1; times < LOGARITHMS; times++) logarithms[times] = log(times);
     return PyModule_Create(&module);
 }

@@ -41,9 +41,11 @@ static inline uint64_t remaining(const Byte *p, size_t size) {
     return (uint64_t)head << 32 | tail;
 }
 
+static uint64_t secret; /* of this process, so that nobody can write texts whose words all collide */
+
 static inline uint32_t hashed(const Byte *p, size_t size) {
     const uint64_t odd = 0x9e3779b97f4a7c15u;
-    uint64_t hash = size * odd;
+    uint64_t hash = (size ^ secret) * odd;
     for (; size >= 8; p += 8, size -= 8) hash = (hash ^ eight(p)) * odd, hash ^= hash >> 32;
     if (size) hash = (hash ^ remaining(p, size)) * odd, hash ^= hash >> 32;
     hash *= odd;
