@@ -8,7 +8,7 @@ NEEDED := --constraint constraints.txt --editable '.[test]' --editable ./studies
 export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE := # what a process has compiled the others need not
 
-.PHONY: demo test test-all style study docs site wheel format clean
+.PHONY: demo test test-all style fuzz study docs site wheel format clean
 
 demo: .venv/installed
 	$(BIN)/labelset compare digits --data train=1500 --data valid=500 --data test=1000 \
@@ -27,6 +27,10 @@ style: .venv/installed
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/python docs/make_pages.py --missing
+
+# broken files and odd arguments through the command line; SEED=... for other cases
+fuzz: .venv/installed
+	$(BIN)/python tests/fuzz/fuzz.py --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
 study: .venv/installed
 	$(BIN)/labelset-studies --out study-run --resume $(STUDY)

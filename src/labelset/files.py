@@ -89,7 +89,8 @@ def _of_system(error: BaseException | None) -> OSError | None:
     while error is not None:
         if isinstance(error, OSError) and error.errno is not None:
             return error
-        error = error.__cause__ or error.__context__
+        shown = not error.__suppress_context__  # `from None`: somebody knew better what went wrong
+        error = error.__cause__ or (error.__context__ if shown else None)
     return None
 
 

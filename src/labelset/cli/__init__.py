@@ -15,6 +15,8 @@ from labelset.cli.config import add_config, chosen, leaves, print_config, with_f
 
 __all__ = ["main"]
 
+LONGEST = 1000
+"""Letters of a message; of a longer one the middle is left out."""
 PROBLEMS = (ValueError, TypeError, ImportError, OSError, RuntimeError, MemoryError)
 VERBS = {
     "compare": "which loss, head, calibration and thresholds to use on your data",
@@ -49,13 +51,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PROBLEMS as error:
         if os.environ.get("LABELSET_DEBUG"):
             raise
-        problem = str(getattr(error, "problem", error))  # a query's, without the line that points
-        print(f"labelset: {' '.join(problem.split())}", file=sys.stderr)
+        print(f"labelset: {_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("labelset: stopped", file=sys.stderr)
         return 130
     return status or 0
+
+
+def _line(error: Exception) -> str:
+    """What went wrong, in words."""
+    problem = str(getattr(error, "problem", error))  # a query's, without the line that points
+    if isinstance(error, OSError) and type(error).__str__ is OSError.__str__ and error.strerror:
+        problem = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return _shown(problem)
+
+
+def _shown(message: str) -> str:
+    """One line of letters that a terminal shows, however long a name in it is."""
+    words = " ".join(message.split())
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+    return (
+        shown if len(shown) <= LONGEST else f"{shown[: LONGEST // 2]} ... {shown[-LONGEST // 2 :]}"
+    )
 
 
 def _run(argv: Sequence[str]) -> int | None:
@@ -77,7 +95,7 @@ class _Parser(argparse.ArgumentParser):
     """Wrong arguments are bad input too: one line, and exit status 2."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"labelset: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"labelset: {_shown(message)} (see {self.prog} --help)\n")
 
 
 class _Verbs(argparse._SubParsersAction):  # type: ignore[type-arg]

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
     p = saved.predictor.probabilities(split.scores)
     before = _judge(saved, p, split)
     if args.source:
-        rule = decide.from_json(json.loads(Path(args.source).read_text(encoding="utf-8")))
+        rule = _read(Path(args.source))
         rule(p[:1])
     else:
         rule = decide.build(args.rule, **settings(args.set)).fit(p, split.labels)
@@ -56,6 +56,16 @@ def run(args: argparse.Namespace) -> None:
     thresholds = getattr(rule, "thresholds", None)
     if thresholds is not None:
         print("\n" + _thresholds(saved, rule, p, split, args.most))
+
+
+def _read(path: Path) -> decide.Rule:
+    """The rule in a JSON file; an error names the file."""
+    try:
+        return decide.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise ValueError(f"{path}: is no JSON file, and so holds no rule") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _judge(saved: model.SavedModel, p: Any, split: Any) -> dict[str, float]:

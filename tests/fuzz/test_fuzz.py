@@ -1,0 +1,103 @@
+"""Some seconds of the fuzzer, the same cases each time; and it notices what it looks for."""
+
+import time
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from labelset import data
+
+fuzz = SimpleNamespace(**run_path(str(Path(__file__).with_name("fuzz.py"))))
+
+
+@pytest.mark.slow
+def test_broken_files_are_refused_in_words_or_read():
+    assert fuzz.fuzz(seed=0, cases=150) == []
+
+
+@pytest.fixture(scope="module")
+def fuzzer(tmp_path_factory):
+    return fuzz.Fuzzer(tmp_path_factory.mktemp("fuzz"), seed=0)
+
+
+def case(fuzzer):
+    """Prediction of a file of which one row was touched."""
+    work = fuzzer.folder / "case"
+    work.mkdir(exist_ok=True)
+    path, out = work / "n.csv", work / "out"
+    out.unlink(missing_ok=True)
+    lines = fuzzer.files["n.csv"].split(b"\n")
+    lines[3] = lines[4]
+    broken = fuzz.Broken(b"\n".join(lines), "a row", {2}, whole=False)
+    path.write_bytes(broken.content)
+    argv = ["predict", str(fuzzer.runs["n.csv"]), str(path), "--out", str(out)]
+    return fuzz.Case(argv, path, broken, out, fuzzer._reference("n.csv", "n.csv"))
+
+
+def test_what_is_right_has_no_faults(fuzzer):
+    assert list(fuzzer.faults(case(fuzzer))) == []
+
+
+def swapped(part):
+    part.features[:, [0, 1]] = part.features[:, [1, 0]]
+
+
+def raised(error):
+    def bug(_):
+        raise error
+
+    return bug
+
+
+def left_open(fuzzer):
+    def bug(_):
+        (fuzzer.folder / "case" / ".out.1.part").write_bytes(b"{")
+        raise ValueError("n.csv is bad")
+
+    return bug
+
+
+GREEDY = []
+
+
+@pytest.mark.parametrize(
+    ("bug", "says"),
+    [
+        (swapped, "was not touched"),
+        (raised(KeyError("a")), "KeyError"),
+        (raised(ValueError("[Errno 22] Invalid argument")), "bare message"),
+        (raised(ValueError("a cell is bad")), "does not name the file"),
+        (left_open, "half a file"),
+        (lambda _: time.sleep(9), "more than"),
+        (lambda _: GREEDY.append(np.ones(40 << 20)), "MB more"),
+    ],
+)
+def test_what_is_wrong_is_noticed(fuzzer, bug, says, monkeypatch):
+    broken, right = case(fuzzer), data.stream
+    monkeypatch.setitem(fuzzer.faults.__globals__, "SECONDS", 3)
+    monkeypatch.setitem(fuzzer.faults.__globals__, "MORE", 100 << 20)
+    bug = bug(fuzzer) if bug is left_open else bug
+
+    def wrong(*args, **flags):
+        for part in right(*args, **flags):
+            bug(part)
+            yield part
+
+    monkeypatch.setattr(data, "stream", wrong)
+    found = list(fuzzer.faults(broken))
+    GREEDY.clear()
+    for left in fuzzer.folder.rglob("*.part"):
+        left.unlink()
+    assert any(says in fault for fault in found), found
+
+
+@pytest.mark.parametrize("name", fuzz.valid())
+def test_every_break_breaks(name):
+    """Each way to break a file changes it, for most numbers drawn."""
+    content = fuzz.valid()[name]
+    for way in set(fuzz.BREAKS[name.rpartition(".")[2]]):
+        made = [way(content, fuzz.random.Random(seed)) for seed in range(20)]
+        assert sum(broken.content != content for broken in made) > 8, way.__name__
