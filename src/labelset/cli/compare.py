@@ -150,6 +150,9 @@ def _print(result: runs.Comparison) -> None:
     print("raw: own link, threshold 0.5; tuned, calibrated: fitted on validation rows.")
     for key, why in result.failed.items():
         print(f"{key} failed, {why}")
+    if result.search is not None and result.search["left_out"]:
+        left_out = ", ".join(result.search["left_out"])
+        print(f"left out after a trial on some rows (--losses takes them in): {left_out}")
     print(f"\n{result.recommendation}\n")
     print(f"report: {result.out / 'report.html'}\nmodel: {result.out / 'best'}")
 
@@ -161,7 +164,12 @@ class _Found:
         self.optimise = plan.optimise
 
     def __call__(self, task: runs.Task, news: dict[str, Any]) -> None:
-        reached = news.get("failed") or f"{self.optimise} {news['value']:.4f} on unseen rows"
+        if "failed" in news:
+            reached = f"failed: {news['failed']}"
+        elif "left_out" in news:
+            reached = f"left out: {news['left_out']}"
+        else:
+            reached = f"{self.optimise} {news['value']:.4f} on unseen rows"
         print(f"[{news['seconds']:5.1f} s] {task.key}: {reached}", file=sys.stderr)
 
 

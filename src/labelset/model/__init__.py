@@ -18,8 +18,8 @@ else:
 __all__ = [
     "Blend",
     "Forest",
-    "Part",
     "Mlp",
+    "Part",
     "Predictor",
     "SavedModel",
     "Scorer",

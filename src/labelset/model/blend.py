@@ -97,7 +97,8 @@ class Blend:
 
     def tensors(self) -> dict[str, Tensor]:
         """What a safetensors file keeps, for `from_tensors`."""
-        about, tensors = [], {}
+        about: list[dict[str, Any]] = []
+        tensors: dict[str, Tensor] = {}
         for number, part in enumerate(self.parts):
             described: dict[str, Any] = {"name": part.name, "weight": part.weight}
             described["calibrator"] = part.calibrator.as_json()

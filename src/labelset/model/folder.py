@@ -143,6 +143,11 @@ class SavedModel:
             )
         return Scorer(model, self.encoder)
 
+    @property
+    def can_score(self) -> bool:
+        """Whether new rows can be scored: there is a model and its encoder, not scores alone."""
+        return self.encoder is not None and (self.head or self.estimator) is not None
+
     def score(self, dataset: Dataset) -> Tensor:
         """(rows, labels) scores of new rows; for many data sets make one `scorer`."""
         return self.scorer()(dataset)

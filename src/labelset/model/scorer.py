@@ -22,8 +22,9 @@ MOST, LEAST = 4096, 16
 class Scorer:
     """scores = model(encoder(rows)), (rows, labels) float32 on the CPU.
 
-    The model is a head or an estimator, such as a `Forest`. A head adds up in float64 and only its scores are rounded, so that a row has the same score,
-    byte for byte, alone and among others, dense and sparse, by one thread and by several. It is
+    The model is a head or an estimator, such as a `Forest`. A head adds up in float64 and only its
+    scores are rounded, so that a row has the same score, byte for byte, alone and among others,
+    dense and sparse, by one thread and by several. It is
     not a proof: two orders of adding up may round differently where a sum lies within 1e-15 of
     the middle between two float32 numbers, once in about 1e8 scores. Of an encoder that is a
     network, features are as deterministic as torch makes it.

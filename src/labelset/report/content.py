@@ -238,8 +238,8 @@ def _settings(found: Comparison, about: dict[str, Any]) -> dict[str, Any]:
 
 def _notes(found: Comparison) -> list[str]:
     if found.search is not None:
-        others = (f"{key} is not shown: {why}." for key, why in found.failed.items())
-        return [_searched(found), *others]
+        others = found.failed | found.search["left_out"]
+        return [_searched(found), *(f"{key} is not shown: {why}." for key, why in others.items())]
     seeds = found.plan.seeds or SEEDS
     over = f"means over {seeds} seeds" if seeds > 1 else "of one seed"
     first = "the model of the first seed" if seeds > 1 else "that model"
@@ -265,5 +265,5 @@ def _searched(found: Comparison) -> str:
     return (
         f"{note} The blend, a weighted mean of the candidates' probabilities, was {outcome} than "
         "the best single model when both were chosen on four fifths of these rows and judged on "
-        f"the fifth: difference {test['difference']:+.4f} [{test['low']:+.4f}, {test['high']:+.4f}]."
+        f"the fifth: {test['difference']:+.4f} [{test['low']:+.4f}, {test['high']:+.4f}]."
     )

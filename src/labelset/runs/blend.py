@@ -48,8 +48,8 @@ Picks = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Blend:
-    """The mean of candidates' probabilities with weights that sum to 1."""
+class Selection:
+    """Which candidates are blended: weights that sum to 1."""
 
     weights: Tensor
     """(candidates,) float64: how many of the picks each candidate is, over the number of picks."""
@@ -102,7 +102,7 @@ def select(
     families: Sequence[str] | None = None,
     per_family: int = 2,
     seed: int = 0,
-) -> Blend:
+) -> Selection:
     """Choose a blend of candidates by their out-of-fold probabilities.
 
     Of each family the `per_family` candidates that are best alone take part. A metric of label sets
@@ -121,7 +121,9 @@ def select(
     if math.isnan(greedy.gain):
         raise ValueError(f"{metric} is not defined on the rows that are to choose a blend")
     weights = _weights(greedy.picks, len(family))
-    return Blend(weights, greedy.picks, greedy.single, measure.sign * greedy.gain, rows.choosing)
+    return Selection(
+        weights, greedy.picks, greedy.single, measure.sign * greedy.gain, rows.choosing
+    )
 
 
 def nested(

@@ -168,7 +168,7 @@ def prepared(dataset: Dataset, plan: Plan, searched: bool = False) -> Dataset:
     if not dataset.n:
         raise ValueError(f"{source}: has no labels; say where they are, such as label_column=...")
     folds = searched and plan.missing is None
-    dataset = ensure_split(dataset, *([(0.8, 0.0, 0.2)] if folds else []), seed=0)
+    dataset = ensure_split(dataset, (0.8, 0.0, 0.2) if folds else (0.7, 0.1, 0.2), seed=0)
     for part in ("train", "test") if folds else ("train", "valid", "test"):
         if not len(dataset.part(part)):
             few = "; there are too few rows to split" if len(dataset) < 10 else ""
@@ -203,9 +203,19 @@ def found_by_search(plan: Plan, folder: Path, found: Found) -> Comparison:
     if plan.base in found.failed:
         raise Diverged(_no_baseline(plan, found.failed))
     answer = _answer(plan, folder, found.tasks, found.failed, [])
-    best = choose_found(answer.valid, plan, found.blend)
+    kept = {t.key for t in found.tasks if SavedModel.open(folder / t.folder).can_score}
+    best = choose_found({k: v for k, v in answer.valid.items() if k in kept}, plan, found.blend)
     sentence = recommend_found(best, answer.standings, plan, found)
-    return replace(answer, best=best, recommendation=sentence, search=asdict(found) | {"tasks": []})
+    return replace(
+        answer,
+        best=best,
+        recommendation=sentence,
+        search={
+            "sentence": found.sentence,
+            "left_out": found.left_out,
+            "blend": found.blend,
+        },
+    )
 
 
 def _answer(

@@ -11,12 +11,6 @@ from labelset.data import Dataset, deal_folds
 from labelset.data.duplicates import input_groups
 from labelset.labels import Labels
 
-FOLDS = 5
-"""Of many rows; a tenth more rows to learn from would not be worth twice the time."""
-FOLDS_OF_FEW = 8
-FEW = 10_000
-"""Rows up to which there are more folds."""
-
 
 @dataclass(frozen=True, eq=False)
 class Development:
@@ -28,11 +22,11 @@ class Development:
 
     >>> data = Dataset.from_arrays([[float(i)] for i in range(40)], [[1]] * 40,
     ...     split=[0] * 32 + [2] * 8)
-    >>> development = Development.of(data)
+    >>> development = Development.of(data, folds=4)
     >>> development.folds.bincount()
-    tensor([4, 4, 4, 4, 4, 4, 4, 4])
+    tensor([8, 8, 8, 8])
     >>> development.sentence
-    'chosen by out-of-fold scores of 32 rows: each by a model that was fitted on the other 7 of 8 folds'
+    'chosen by scores of 32 rows, each by a model fitted on the other 3 of 4 folds'
     """
 
     rows: Tensor
@@ -45,8 +39,8 @@ class Development:
     """Numbers of the test rows."""
 
     @classmethod
-    def of(cls, dataset: Dataset, seed: int = 0) -> Development:
-        """The rows of a data set that has a split."""
+    def of(cls, dataset: Dataset, folds: int = 5, seed: int = 0) -> Development:
+        """The rows of a data set that has a split; fewer folds where there are fewer rows."""
         assert dataset.split is not None
         rows = (dataset.split < 2).nonzero().flatten()
         test = (dataset.split == 2).nonzero().flatten()
@@ -56,7 +50,7 @@ class Development:
         groups = input_groups(dataset)
         together = None if groups is None else groups[rows].numpy()
         apart = len(rows) if together is None else len(set(together.tolist()))
-        folds = min(FOLDS_OF_FEW if len(rows) <= FEW else FOLDS, apart)
+        folds = min(folds, apart)
         if folds < 2:
             raise ValueError(f"{len(rows)} training rows are too few to learn and to choose from")
         return cls(rows, deal_folds(labels, folds, together, seed), labels, test)
@@ -74,8 +68,8 @@ class Development:
         if members == 1:
             return f"chosen by {rows} validation rows"
         return (
-            f"chosen by out-of-fold scores of {rows} rows: each by a model that was fitted on the "
-            f"other {members - 1} of {members} folds"
+            f"chosen by scores of {rows} rows, each by a model fitted on the other "
+            f"{members - 1} of {members} folds"
         )
 
     def sample(self, most: int, seed: int = 0) -> Development:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +20,8 @@ from labelset.files import write_bytes
 from labelset.labels import Labels
 from labelset.losses import AxisLoss, ConfusionLoss, Loss
 from labelset.model import Blend, Part, Predictor, SavedModel, Scorer, Split, mixed
-from labelset.runs import DEFAULT_LOSSES
 from labelset.ranks import Ranks
+from labelset.runs import DEFAULT_LOSSES
 from labelset.runs.blend import nested, select
 from labelset.runs.folder import is_whole, judge_and_save, with_sum, without_sum
 from labelset.runs.folds import Development
@@ -33,7 +32,7 @@ SOLVED = ("bce", "squared-hinge", "asl", "spa", "hill", "two-way", "sigmoid-f1")
 """Losses of the heads that are solved, unless losses are named."""
 NETWORKS = ("bce", "asl")
 """Losses of small networks, unless losses are named."""
-FINALISTS = 4
+FINALISTS = 3
 """Losses, the baseline included, that are solved on all folds where a sample ranks them first."""
 SAMPLE = 2_000
 """Rows on which settings are tried where there are many more."""
@@ -41,6 +40,9 @@ STRENGTHS = (0.05, 0.25, 1.0, 4.0)
 """Of a loss as curved as the squared hinge; see `strengths`."""
 NARROW = 4_000
 """Features up to which a kernel, and trees, are tried on sparse rows."""
+FOLDS, FOLDS_OF_FEW = 5, 8
+FEW = 10_000
+"""Rows up to which there are more folds."""
 GRAM = 6_000
 """Rows up to which a kernel is tried."""
 GAMMAS, RIDGES = (0.5, 1.0, 2.0), (0.1, 0.5, 2.0)
@@ -49,10 +51,21 @@ USUAL = 120.0
 """Seconds that a family may take where no budget is given."""
 BYTES = 2 << 30
 """Memory that a forest may take."""
+TOGETHER = (AxisLoss, ConfusionLoss)
+"""Losses that are no sum over entries, which take longer to solve."""
 RECORD = "search.json"
 
 Progress = Callable[[Task, dict[str, Any]], None]
-Outcome = tuple[Task, Fitted | Failed]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A candidate that was not fitted on all folds, as a trial on some rows was not in favour."""
+
+    reason: str
+
+
+Outcome = tuple[Task, Fitted | Failed | LeftOut]
 
 
 @dataclass(eq=False)
@@ -74,8 +87,10 @@ class Search:
 
     @cached_property
     def development(self) -> Development:
-        """Rows to fit on and to choose by."""
-        return Development.of(self.dataset)
+        """Rows to fit on and to choose by; of few and narrow rows there are more folds."""
+        few = sum(self.dataset.sizes()[:2]) <= FEW
+        narrow = self.inputs.shape[1] <= NARROW
+        return Development.of(self.dataset, FOLDS_OF_FEW if few and narrow else FOLDS)
 
     @cached_property
     def features(self) -> Tensor | SparseRows:
@@ -124,6 +139,7 @@ class Search:
         ids = None if self.dataset.ids is None else self.dataset.rows(development.rows[unseen]).ids
         schema = (self.dataset.schema or Schema.of(self.dataset)).only(self.encoder.reads)
         is_head = isinstance(fitted.model, heads.Head)
+        unsaved = "unsaved" in fitted.about
         run = SavedModel(
             names=self.dataset.names,
             splits={
@@ -132,7 +148,7 @@ class Search:
             },
             loss=fitted.loss,
             head=fitted.model if is_head else None,
-            estimator=None if is_head else fitted.model,
+            estimator=None if is_head or unsaved else fitted.model,
             encoder=self.encoder,
             about={
                 "schema": schema.as_json(),
@@ -156,6 +172,8 @@ class Found:
     """Candidates that have a model."""
     failed: dict[str, str]
     """Those that have none, and why."""
+    left_out: dict[str, str]
+    """Those that did not pass a trial on some rows."""
     blend: dict[str, Any]
     """The nested test of the blend; empty where there was nothing to blend."""
     sentence: str
@@ -170,20 +188,19 @@ def suits(dataset: Dataset, plan: Plan) -> bool:
     return not encode.as_encoder(plan.build_encoder(), dataset).learns
 
 
-def search(
-    dataset: Dataset, plan: Plan, out: Path, progress: Progress | None = None
-) -> Found:
+def search(dataset: Dataset, plan: Plan, out: Path, progress: Progress | None = None) -> Found:
     """Fit and judge all candidates."""
     context = Search(dataset, plan, out, progress)
     record = _record(out)
     for name, family in FAMILIES.items():
         if _is_done(out, record.get(name)):
             continue
-        entry: dict[str, Any] = {"tasks": [], "failed": {}}
+        entry: dict[str, Any] = {"tasks": [], "failed": {}, "left_out": {}}
         for task, fitted in family(context):
-            if isinstance(fitted, Failed):
-                entry["failed"][task.key] = fitted.reason
-                news: dict[str, Any] = {"done": True, "failed": fitted.reason}
+            if not isinstance(fitted, Fitted):
+                kind = "failed" if isinstance(fitted, Failed) else "left_out"
+                entry[kind][task.key] = fitted.reason
+                news: dict[str, Any] = {"done": True, kind: fitted.reason}
             else:
                 context.keep(task, fitted)
                 entry["tasks"].append([task.loss, task.head])
@@ -192,10 +209,13 @@ def search(
                 progress(task, news | {"seconds": time.monotonic() - context.began})
         record[name] = entry
         write_bytes(out / RECORD, with_sum(record))
-    tasks = [Task(*pair, 0) for entry in record.values() for pair in entry["tasks"]]
-    failed = {key: why for entry in record.values() for key, why in entry["failed"].items()}
+    tasks = [Task(loss, head, 0) for e in record.values() for loss, head in e["tasks"]]
+    failed, left_out = (
+        {key: why for entry in record.values() for key, why in entry[kind].items()}
+        for kind in ("failed", "left_out")
+    )
     blended, test = blend(context, tasks)
-    return Found([*tasks, *blended], failed, test, context.development.sentence)
+    return Found([*tasks, *blended], failed, left_out, test, context.development.sentence)
 
 
 def _record(out: Path) -> dict[str, Any]:
@@ -207,7 +227,7 @@ def _record(out: Path) -> dict[str, Any]:
 
 def _is_done(out: Path, entry: dict[str, Any] | None) -> bool:
     return entry is not None and all(
-        is_whole(out / Task(*pair, 0).folder) for pair in entry["tasks"]
+        is_whole(out / Task(loss, head, 0).folder) for loss, head in entry["tasks"]
     )
 
 
@@ -218,7 +238,10 @@ def frequencies(search: Search) -> Iterator[Outcome]:
     """What knows nothing of a row: the floor."""
     from labelset.train.rivals import frequencies as fit
 
-    yield Task("", "frequency", 0), fit(search.features, search.development.labels, search.development.folds)
+    yield (
+        Task("", "frequency", 0),
+        fit(search.features, search.development.labels, search.development.folds),
+    )
 
 
 def linear(search: Search) -> Iterator[Outcome]:
@@ -240,7 +263,9 @@ def linear(search: Search) -> Iterator[Outcome]:
     tried = [
         (task, strength)
         for task in tasks
-        for strength in strengths(losses.build(parse(task.loss)[0], **parse(task.loss)[1]), search.sparse)
+        for strength in strengths(
+            losses.build(parse(task.loss)[0], **parse(task.loss)[1]), search.sparse
+        )
     ]
     screen = development.sample(SAMPLE)
     fits = solve(
@@ -268,31 +293,26 @@ def linear(search: Search) -> Iterator[Outcome]:
     taken = ranked if search.named else [*base, *(t for t in ranked if t not in base)][:FINALISTS]
     for task in ranked:
         if task not in taken:
-            reason = f"a sample of {len(screen.rows)} rows ranked it behind others"
-            yield task, Failed(f"left out: {reason}; --losses {task.loss} takes it in")
-    final = [(task, best[task][1]) for task in taken]
-    yield from zip(
-        taken,
-        solve(
+            yield task, LeftOut(f"{len(screen.rows)} rows ranked it behind others")
+    for task in taken:
+        (fitted,) = solve(
             search.features,
             development.labels,
             development.folds,
-            problems(final),
+            problems([(task, best[task][1])]),
             seconds=search.seconds,
-        ),
-        strict=True,
-    )
+        )
+        yield task, fitted
 
 
 def _losses(search: Search) -> list[str]:
-    """Names of the losses of solved heads; those of whole rows or batches cost too much on texts."""
+    """Names of the losses of solved heads; those of whole rows cost too much on sparse ones."""
     if search.named:
         return list(search.plan.losses)
-    together = (AxisLoss, ConfusionLoss)
     return [
         name
         for name in dict.fromkeys((search.plan.baseline, *SOLVED))
-        if not (search.sparse and isinstance(losses.build(parse(name)[0]), together))
+        if not (search.sparse and isinstance(losses.build(parse(name)[0]), TOGETHER))
     ]
 
 
@@ -306,7 +326,8 @@ def strengths(loss: Loss, sparse: bool) -> list[float]:
     except (RuntimeError, ValueError):
         bend = torch.tensor(0.25)
     scale = 2.0 / float(bend.clamp(1e-2, 2.0))
-    return [c * scale * (1.0 if sparse else 0.1) for c in STRENGTHS]
+    path = STRENGTHS[::2] if isinstance(loss, TOGETHER) else STRENGTHS
+    return [c * scale * (1.0 if sparse else 0.1) for c in path]
 
 
 def _total(loss: Loss, v: Tensor, y: Tensor) -> Tensor:
@@ -420,10 +441,11 @@ def _best(search: Search, fits: Sequence[Fitted | Failed]) -> Fitted | Failed:
 
 def blend(search: Search, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, Any]]:
     """The blend as one more candidate, and the test that must allow it."""
-    parts = [t for t in tasks if t.head != "frequency"]
+    opened = [(t, SavedModel.open(search.out / t.folder)) for t in tasks if t.head != "frequency"]
+    parts = [task for task, run in opened if run.head is not None or run.estimator is not None]
+    runs = [run for task, run in opened if task in parts]
     if len(parts) < 2:
         return [], {}
-    runs = [SavedModel.open(search.out / task.folder) for task in parts]
     labels, metric = runs[0].splits["valid"].labels, search.plan.optimise
     calibrators = [calibrator_of(run) for run in runs]
     unseen = [c(run.scored("valid").scores) for c, run in zip(calibrators, runs, strict=True)]
@@ -431,7 +453,7 @@ def blend(search: Search, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, 
     chosen = select(unseen, labels, metric, families=families)
     test = nested(unseen, labels, metric, families=families)
     weights = {i: float(w) for i, w in enumerate(chosen.weights) if w > 0}
-    facts = {"passes": test.passes, "difference": test.difference}
+    facts: dict[str, Any] = {"passes": test.passes, "difference": test.difference}
     facts |= {"low": test.low, "high": test.high, "rows": chosen.rows}
     facts["weights"] = {parts[i].key: weight for i, weight in weights.items()}
     if len(weights) < 2:

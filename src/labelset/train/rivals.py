@@ -420,7 +420,7 @@ def estimator(
     says is taken by its `classes_`: log-odds of probabilities, or else its decision function. It
     fails, with a reason, where the estimator does, or once it is clear that `seconds` will not do.
     The model is a `Forest` or a linear `Head` where it can be made one, and then says the same;
-    otherwise it is None, and `about` says why under `unsaved`.
+    otherwise it is `Unsaved`, and `about` says why under `unsaved`.
     """
     chosen = spec if isinstance(spec, Estimator) else Estimator.parse(spec)
     start, members = time.monotonic(), int(folds.max()) + 1
@@ -447,6 +447,7 @@ def estimator(
                 if len(held):
                     scores[torch.from_numpy(held)] = fitted.scores(x[held])
             model, unsaved = _kept(fitted, x, features)
+            model = Unsaved(fitted) if model is None else model
     except _Refused as refused:
         return Failed(str(refused))
     except Exception as error:
@@ -458,6 +459,18 @@ def estimator(
     if said:
         about["warnings"] = sorted({str(w.message).splitlines()[0] for w in said})
     return Fitted(scores, model, None, time.monotonic() - start, about)
+
+
+class Unsaved:
+    """An estimator of others that scores rows now but is kept in no file: to open such a file would
+    be to run whatever code it holds."""
+
+    def __init__(self, fitted: _Classifiers) -> None:
+        self._fitted, self.labels, self.nbytes = fitted, fitted.labels.n, 0
+
+    def scores(self, features: Tensor | SparseRows) -> Tensor:
+        """(rows, labels) float32."""
+        return self._fitted.scores(_readable(self._fitted.made, features)).float()
 
 
 class _Refused(Exception):
