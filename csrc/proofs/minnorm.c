@@ -49,25 +49,27 @@ typedef struct {
 
 /* One working set: its signed unit rows, then the point x. */
 static void work(const Job *j, long l, void *memory) {
-    long k = ((const long *)j->counts.buf)[l], d = j->d, wide = WIDE(d), cap = CORRAL(d);
+    long k = ((const long *)j->counts.buf)[l], d = j->d, wide = WIDE(d);
+    long all_rows = j->rows_all.len / (wide * (long)sizeof(double));
+    long side = d < all_rows ? d : all_rows, cap = CORRAL(side); /* rows of a corral differ */
     const int *which = (const int *)j->rows.buf + l * j->cap;
-    const signed char *side = (const signed char *)j->sides.buf + l * j->cap;
-    long *corral = (long *)j->corral.buf + l * (d + 2), *held = (long *)j->held.buf + l;
-    double *lam = (double *)j->lam.buf + l * (d + 2);
-    double *lam_rest = (double *)j->lam_rest.buf + l * (d + 2);
+    const signed char *sides = (const signed char *)j->sides.buf + l * j->cap;
+    long *corral = (long *)j->corral.buf + l * (side + 2), *held = (long *)j->held.buf + l;
+    double *lam = (double *)j->lam.buf + l * (side + 2);
+    double *lam_rest = (double *)j->lam_rest.buf + l * (side + 2);
     double *found = (double *)j->x.buf + l * wide, *rest = (double *)j->rest.buf + l * wide;
     const double *all = j->rows_all.buf;
     if (j->precise) {
         quad *x = memory, *rows = x + wide, *factor = (quad *)j->factor.buf + l * cap * cap;
         for (long i = 0; i < k; i++)
-            quad_unit(rows + i * wide, all + which[i] * wide, side[i], d);
-        quad_solve(rows, k, d, corral, lam, lam_rest, held, factor, x, j->tol, j->zero, j->limit);
+            quad_unit(rows + i * wide, all + which[i] * wide, sides[i], d);
+        quad_solve(rows, k, d, cap, corral, lam, lam_rest, held, factor, x, j->tol, j->zero, j->limit);
         for (long i = 0; i < d; i++) found[i] = (double)x[i], rest[i] = (double)(x[i] - found[i]);
     } else {
         double *rows = memory, *factor = (double *)j->factor.buf + l * cap * cap;
         for (long i = 0; i < k; i++)
-            for (long q = 0; q < wide; q++) rows[i * wide + q] = all[which[i] * wide + q] * side[i];
-        double_solve(rows, k, d, corral, lam, lam_rest, held, factor, found, j->tol, j->zero,
+            for (long q = 0; q < wide; q++) rows[i * wide + q] = all[which[i] * wide + q] * sides[i];
+        double_solve(rows, k, d, cap, corral, lam, lam_rest, held, factor, found, j->tol, j->zero,
                      j->limit);
     }
 }

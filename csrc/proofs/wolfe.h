@@ -108,16 +108,17 @@ INLINE int NAME(refine)(NAME(State) *s, REAL *x, REAL square, REAL tol) {
 /* Find the point x. corral, weight and factor hold what was
  * found for the first rows, *count entries of it, and take the result.
  * Ends when no row is below x.x (1 - tol), when x.x <= zero, or after `limit` steps. */
-SPREAD static void NAME(solve)(const REAL *rows, long k, long d, long *corral, double *weight,
-                               double *weight_rest, long *count, REAL *factor, REAL *x, double tol,
-                               double zero, long limit) {
-    long cap = CORRAL(d), steps = 0, refined = 0, few[FEW];
-    REAL *memory = calloc(6 * cap + WIDE(k + FEW), sizeof(REAL));
+SPREAD static void NAME(solve)(const REAL *rows, long k, long d, long cap, long *corral,
+                               double *weight, double *weight_rest, long *count, REAL *factor,
+                               REAL *x, double tol, double zero, long limit) {
+    long steps = 0, refined = 0, few[FEW];
+    long longer = WIDE(d) > cap ? WIDE(d) : cap; /* `spare` holds a row, too */
+    REAL *memory = calloc(5 * cap + longer + WIDE(k + FEW), sizeof(REAL));
     NAME(State) s = {.m = *count, .cap = cap, .d = d, .wide = WIDE(d), .k = k, .rows = rows};
     s.corral = corral, s.few = few, s.factor = factor, s.inside = calloc(k, 1);
     s.weight = memory, s.target = memory + cap, s.forward = memory + 2 * cap;
     s.line = memory + 3 * cap, s.turn = memory + 4 * cap, s.spare = memory + 5 * cap;
-    s.margin = memory + 6 * cap;
+    s.margin = s.spare + longer;
     for (long i = 0; i < s.m; i++) {
         s.weight[i] = (REAL)weight[i] + weight_rest[i], s.inside[corral[i]] = 1;
         for (long q = 0; q <= i; q++) s.forward[i] += factor[i * cap + q];

@@ -131,6 +131,17 @@ def test_small_whole_number_weights_are_decided_exactly(n, d, seed, with_bias):
         exact_proof(v, i, weight, y, bias)
 
 
+def test_a_head_of_many_features_is_its_rows_in_their_own_space():
+    draw = np.random.default_rng(0)
+    narrow = draw.integers(-3, 4, (6, 3)).astype(float)
+    wide = np.zeros((6, 6000))
+    wide[:, [5, 700, 5999]] = narrow  # the same inner products, exactly
+    due, got = (verify(weight, every_set(6)) for weight in (narrow, wide))
+    assert (got.status == due.status).all()
+    assert {*got.status} == {"argmaxable", "unargmaxable"}
+    got.check()
+
+
 def test_equal_and_opposite_rows():
     weight = np.array([[1.0, 2.0], [1.0, 2.0], [-1.0, -2.0], [0.5, -1.0]])
     v = verify(weight, [[1, 1, 0, 1], [1, 0, 0, 1], [1, 1, 1, 0]])

@@ -51,12 +51,13 @@ class WorkingSets:
         self.all[:, : self.d] = rows
         self.has = np.zeros(signs.shape, bool)
         self.counts = np.zeros(count, np.int64)
-        self.rows = np.zeros((count, 8 * self.d), np.int32)
-        self.sides = np.zeros((count, 8 * self.d), np.int8)
-        self.corral = np.zeros((count, self.d + 2), np.int64)
+        most = min(self.d, len(rows))  # rows of a corral differ, and are affinely independent
+        self.rows = np.zeros((count, 8 * most), np.int32)
+        self.sides = np.zeros((count, 8 * most), np.int8)
+        self.corral = np.zeros((count, most + 2), np.int64)
         self.held = np.zeros(count, np.int64)
-        self.lam, self.lam_rest = np.zeros((2, count, self.d + 2))
-        self.factor = np.zeros((count, whole(self.d + 4) ** 2 * (2 if precise else 1)))
+        self.lam, self.lam_rest = np.zeros((2, count, most + 2))
+        self.factor = np.zeros((count, whole(most + 4) ** 2 * (2 if precise else 1)))
         self.x, self.rest = np.zeros((2, count, whole(self.d)))
 
     def reserve(self, live: Ints, most: int) -> None:

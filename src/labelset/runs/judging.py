@@ -52,7 +52,7 @@ FIGURES = "judged.npz"
 JUDGEMENT = "judgement.npz"
 SECONDS = 10.0  # for the proofs about one head
 RADII = 0.5  # seconds for those of a head that can represent every label set
-WIDE = 10_000_000  # weights beyond which nothing is proven set by set
+WIDE = 4_000  # features beyond which nothing is proven set by set
 
 ROUNDS = 100  # of the bootstrap of thresholds
 FEWEST = 40  # rounds, below which its ends say nothing
@@ -457,10 +457,11 @@ def proof_of(model: SavedModel, seconds: float = SECONDS) -> dict[str, Any] | No
         return None
     weight = model.head.matrix()[0].detach().cpu().numpy()
     free = bool(independent(weight))
-    if weight.size > WIDE and not free:
+    wide = weight.shape[1] > WIDE
+    if wide and not free:
         return None
     if free:
-        seconds = RADII if weight.size <= WIDE else -1.0
+        seconds = -1.0 if wide else RADII
     sets, which = distinct(model.splits["test"].labels)
     repeats = np.bincount(which, minlength=len(sets))
     verdicts = list(_verdicts(model, sets, repeats, seconds))

@@ -446,8 +446,7 @@ def estimator(
                     tick((member + done) / (members + 1))
                 if len(held):
                     scores[torch.from_numpy(held)] = fitted.scores(x[held])
-            model, unsaved = _kept(fitted, x, features)
-            model = Unsaved(fitted) if model is None else model
+            kept, unsaved = _kept(fitted, x, features)
     except _Refused as refused:
         return Failed(str(refused))
     except Exception as error:
@@ -458,6 +457,7 @@ def estimator(
         about["unsaved"] = unsaved
     if said:
         about["warnings"] = sorted({str(w.message).splitlines()[0] for w in said})
+    model = Unsaved(fitted) if kept is None else kept
     return Fitted(scores, model, None, time.monotonic() - start, about)
 
 
