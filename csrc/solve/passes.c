@@ -23,6 +23,7 @@
 #define SPAN 16.0f
 #define DENSITY 64.0f /* points for each unit of score */
 #define FARTHEST 4.0f /* that one step may move a score: losses that are not quadratic need it */
+#define CALM 10       /* passes after which steps shorten where the loss is not convex and may swing */
 #define CLOSE 1e-3f   /* Newton's last step in a scalar equation */
 #define TRIES 12      /* and how many there are */
 #define STILL 1e-3f   /* steps below this share of the usual dual variable do not count as such */
@@ -44,6 +45,7 @@ typedef struct {
     float strength, *dual;  /* (rows, LANES) */
     float *weight, *bias;   /* (features, LANES), (LANES) */
     float still;            /* the longest step that does not count */
+    float share;            /* of a step that is taken where its equation may have several solutions */
 } Fit;
 
 INLINE void scores_of(const Rows *x, const float *weight, const float *bias, int64_t row, float *out) {
@@ -77,7 +79,7 @@ INLINE void slopes(const Fit *f, const float *y, const float *c, const float *u,
 
 /* One row's step, whose squared length is added to `travelled`. Returns whether it counts as one. */
 INLINE int step(const Rows *x, const Fit *f, int64_t row, float size, double *travelled) {
-    float v[LANES], u[LANES], y[LANES], c[LANES], slope[LANES], rise[LANES], low[LANES], high[LANES];
+    float v[LANES], u[LANES], y[LANES], c[LANES], slope[LANES], rise[LANES], low[LANES], high[LANES], share[LANES];
     float *dual = f->dual + row * LANES, miss = 0, moved = 0, length = 0, per = 1 / size;
     scores_of(x, f->weight, f->bias, row, v);
     for (int l = 0; l < LANES; l++) {
@@ -90,6 +92,7 @@ INLINE int step(const Rows *x, const Fit *f, int64_t row, float size, double *tr
     for (int l = 0; l < LANES; l++) {
         float lacks = dual[l] + slope[l];
         miss = fabsf(lacks) > miss ? fabsf(lacks) : miss;
+        share[l] = 1;
         low[l] = v[l] - FARTHEST, high[l] = v[l] + FARTHEST;
     }
     if (miss == 0) return 0;
@@ -99,6 +102,7 @@ INLINE int step(const Rows *x, const Fit *f, int64_t row, float size, double *tr
             float lacks = dual[l] + (u[l] - v[l]) * per + slope[l], speed = per + rise[l];
             if (lacks > 0) high[l] = u[l];
             else low[l] = u[l];
+            share[l] = speed > 0 ? share[l] : f->share;
             float next = speed > 0 ? u[l] - lacks / speed : low[l] - 1;
             next = next >= low[l] && next <= high[l] ? next : 0.5f * (low[l] + high[l]);
             float moves = fabsf(next - u[l]);
@@ -112,6 +116,7 @@ INLINE int step(const Rows *x, const Fit *f, int64_t row, float size, double *tr
     for (int l = 0; l < LANES; l++) {
         d[l] = (u[l] - v[l]) * per;
         length += d[l] * d[l];
+        d[l] *= share[l];
         dual[l] += d[l];
         f->bias[l] += d[l];
         moved = fabsf(d[l]) > moved ? fabsf(d[l]) : moved;
@@ -159,7 +164,7 @@ static PyObject *passes(PyObject *self, PyObject *args) {
                           &enough, &seed))
         return NULL;
     Rows x = {b[0].buf, b[1].buf, b[2].buf};
-    Fit f = {b[6].buf, b[7].buf, b[8].buf, (float)strength, b[9].buf, b[10].buf, b[11].buf, 0};
+    Fit f = {b[6].buf, b[7].buf, b[8].buf, (float)strength, b[9].buf, b[10].buf, b[11].buf, 0, 1};
     int64_t count = b[4].len / (int64_t)sizeof(int32_t), entries = b[9].len / (int64_t)sizeof(float);
     uint64_t state = seed * 2 + 1;
     Py_BEGIN_ALLOW_THREADS
@@ -170,6 +175,7 @@ static PyObject *passes(PyObject *self, PyObject *args) {
         for (int64_t i = 0; i < entries; i++) length += (double)f.dual[i] * f.dual[i];
         f.still = STILL * (float)sqrt(length / (double)entries);
         pass++;
+        if (pass > CALM) f.share = CALM / (float)pass;
         if (!(travelled < INFINITY) || (pass >= least && travelled <= enough * enough * length)) break;
     }
     Py_END_ALLOW_THREADS

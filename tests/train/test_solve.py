@@ -245,6 +245,37 @@ def test_what_is_not_solved_fails_alone(fit, table, monkeypatch):
     assert isinstance(easy, Fitted)
 
 
+@pytest.mark.parametrize("name", ["asl", "focal"])
+def test_losses_that_are_not_convex_rank_about_as_well_as_bce(fit, table, name):
+    x, y, folds = table
+    made = fit(x, y, folds, [Problem(losses.build(name)), Problem(BCE)])
+    tried, usual = (auroc(one([each]).model(fit.features(x)), y) for each in made)
+    assert tried > usual - 0.03
+
+
+def test_hill_is_solved_on_dense_rows_and_says_where_it_swings_on_sparse_ones(table):
+    """It is flat on both sides: dual steps of rows that pull both ways need not settle."""
+    x, y, folds = table
+    problems = [Problem(losses.build("hill")), Problem(BCE)]
+    tried, usual = (
+        auroc(one([made]).model(x), y) for made in solve(x, Labels.of(y), folds, problems)
+    )
+    assert tried > usual - 0.03
+    swings, settles = solve(sparse(x), Labels.of(y), folds, problems)
+    assert isinstance(swings, Failed)
+    assert isinstance(settles, Fitted)
+
+
+def auroc(v, y):
+    """The mean over labels."""
+    each = []
+    for label in range(LABELS):
+        positive = y[:, label] > 0
+        above = v[positive, label][:, None] > v[~positive, label]
+        each.append(float(above.float().mean()))
+    return sum(each) / LABELS
+
+
 def test_other_heads(table):
     x, y, folds = table
     problem = Problem(BCE, 1.0, "linear", {"rank": 3}), Problem(BCE, 1.0, "dft", {"k": 2})
