@@ -198,8 +198,8 @@ class _Module(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """The mean over members, as the networks themselves give it."""
         mlp = object.__new__(Mlp)  # what the buffers are now, on whatever device, unchecked
-        held = {name: getattr(self, name) for name in FLOATS} | {"loss": self.loss}
-        for name, value in held.items():
+        values = {name: getattr(self, name) for name in FLOATS} | {"loss": self.loss}
+        for name, value in values.items():
             object.__setattr__(mlp, name, value)
         return mlp.joined(mlp.logits(features))
 

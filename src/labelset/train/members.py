@@ -72,8 +72,8 @@ class MlpSettings:
     def resolved(self, default: MlpSettings) -> MlpSettings:
         """With what is None taken from other settings."""
         missing = {f.name: getattr(default, f.name) for f in fields(self)}
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        return MlpSettings(**(missing | given))
+        chosen = {name: value for name, value in vars(self).items() if value is not None}
+        return MlpSettings(**(missing | chosen))
 
     def as_json(self) -> dict[str, Any]:
         """For people and for telling settings apart; a loss in no catalogue is only named."""
@@ -230,9 +230,9 @@ class _Watch:
         progress: Callable[[float], None] | None,
         seconds: float | None,
         before: float,
-        part: float,
+        span: float,
     ) -> None:
-        self.progress, self.seconds, self.before, self.part = progress, seconds, before, part
+        self.progress, self.seconds, self.before, self.span = progress, seconds, before, span
         self.began, self.first = time.perf_counter(), 0
 
     def start(self, step: int) -> None:
@@ -249,7 +249,7 @@ class _Watch:
                     f"would take about {needed:.0f} s, and {max(self.seconds, 0.0):.0f} s are left"
                 )
         if self.progress is not None:
-            self.progress(self.before + self.part * step / steps)
+            self.progress(self.before + self.span * step / steps)
 
 
 # ---- rows ---------------------------------------------------------------------------------------
@@ -332,10 +332,10 @@ class _Rows:
     def fingerprint(self) -> str:
         """Tells these rows, labels and folds from others."""
         x, y = self.features, self.labels
-        held = [self.folds, y.indptr, y.indices, y.values]
-        held += [x.indptr, x.indices, x.values] if isinstance(x, SparseRows) else [x]
+        arrays = [self.folds, y.indptr, y.indices, y.values]
+        arrays += [x.indptr, x.indices, x.values] if isinstance(x, SparseRows) else [x]
         counted = hashlib.sha256(f"{tuple(x.shape)} {y.shape}".encode())
-        for t in held:
+        for t in arrays:
             if t is not None:
                 counted.update(t.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
         return counted.hexdigest()
@@ -425,11 +425,11 @@ class _Training:
 
     def model(self) -> Mlp:
         """The networks as they are now, on the CPU, for features as they came."""
-        held = {name: t.cpu().clone() for name, t in self.weights.items()}
-        held["first"] *= self.data.scale.cpu()[:, None, None]
+        weights = {name: t.cpu().clone() for name, t in self.weights.items()}
+        weights["first"] *= self.data.scale.cpu()[:, None, None]
         if self.layers == 1:
-            held["inner"] = torch.zeros(0, len(self.members), self.width, self.width)
-        return Mlp(centre=self.data.centre.cpu(), loss=self.loss.to("cpu"), **held)
+            weights["inner"] = torch.zeros(0, len(self.members), self.width, self.width)
+        return Mlp(centre=self.data.centre.cpu(), loss=self.loss.to("cpu"), **weights)
 
     def _refuse_diverged(self) -> None:
         if not all(bool(t.isfinite().all()) for t in self.weights.values()):
