@@ -12,7 +12,8 @@ import pytest
 
 from labelset.cli.options import settings
 from labelset.data import Description
-from labelset.data.guess import alike, guess, punctuated, separator_of
+from labelset.data.guess import guess, separator_of
+from labelset.data.label_column import alike, punctuated
 
 TOPICS = ["politics", "sport", "economy", "science", "health", "arts", "travel", "weather"]
 PHRASES = ["science fiction", "road movie", "film noir", "drama", "comedy", "war", "biography"]

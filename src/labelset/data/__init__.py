@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 from labelset.lazy import door
 
 if TYPE_CHECKING:
-    from labelset.data._labels import LabelFile, read_labels
     from labelset.data.builtin import names
     from labelset.data.dataset import Dataset, digest
     from labelset.data.description import Description, Schema
-    from labelset.data.folds import deal_folds
     from labelset.data.guess import Doubtful, Guess
     from labelset.data.missing import drop_labels, drop_train_labels
-    from labelset.data.reader import load, stream
+    from labelset.data.reader import LabelFile, load, read_labels, stream
     from labelset.data.sparse import SparseRows
-    from labelset.data.split import ensure_split, stratified_split
+    from labelset.data.split import deal_folds, ensure_split, stratified_split
     from labelset.data.store import Stored, StoredRows, StoredSparse, StoredTexts
     from labelset.data.summary import Report, inspect
 else:

@@ -14,17 +14,11 @@ from torch import Tensor
 from labelset.data.dataset import PARTS, unique_names
 from labelset.data.description import Description, Schema
 from labelset.data.growing import GrowingLabels
-from labelset.data.label_column import Listing, hint
+from labelset.data.label_column import TRUTH, Listing, hint
 from labelset.data.reading import BadFile, as_number
 from labelset.data.sparse import SparseRows
 from labelset.data.store import StoredRows, StoredSparse, appender, stacked
 from labelset.labels import Labels
-
-TRUTH = {
-    **dict.fromkeys(("0", "0.0", "false", "no", "n", "off"), 0.0),
-    **dict.fromkeys(("1", "1.0", "true", "yes", "y", "on"), 1.0),
-    **dict.fromkeys(("", "?", "nan", "na", "n/a", "null", "none"), float("nan")),
-}
 
 
 def truth(cell: str, unknown: int | None = None) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import itertools
 import json
-import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,17 +16,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from labelset.data.columns import TRUTH
 from labelset.data.formats import locate
 from labelset.data.kinds import (
-    DELIMITERS,
     ID_WORDS,
-    WEAK_DELIMITERS,
     Column,
     column,
     label_name,
     name_words,
-    short,
     word_count,
     word_set,
 )
@@ -260,49 +255,6 @@ def separator_of(lines: Iterable[str], usual: str = ",") -> tuple[str, tuple[str
         return usual, tuple(mark for mark in widths if mark != usual)
     best = max(widths, key=lambda mark: widths[mark])
     return best, tuple(mark for mark in widths if mark != best)
-
-
-def punctuated(names: Sequence[str], most_per_row: int) -> str | None:
-    """A warning where every row has at most one label and label names hold a usual separator, or
-    one of blanks and slashes between what are labels themselves.
-
-    >>> punctuated(["red;blue", "green"], 1)
-    "no row has more than one label, but 'red;blue' holds ';': if that separates labels, \
-say --data 'delimiter=;'"
-    >>> punctuated(["new york", "red blue", "red", "blue"], 1).split(":")[0]
-    "no row has more than one label, but 'red blue' holds ' '"
-    """
-    if most_per_row > 1:
-        return None
-    known = {*names}
-    for mark in (*DELIMITERS, *WEAK_DELIMITERS):
-        weak = mark in WEAK_DELIMITERS
-        for name in names:
-            if mark in name.strip(mark) and (not weak or {*name.split(mark)} <= known):
-                said = shlex.quote(f"delimiter={mark}")
-                return (
-                    f"no row has more than one label, but {short(name)} holds {mark!r}: if that "
-                    f"separates labels, say --data {said}"
-                )
-    return None
-
-
-def alike(names: Sequence[str]) -> str | None:
-    """A warning where names differ only in case, blanks, quotes, or how a number is written.
-
-    >>> alike(["1.0", "1", "two"])
-    "labels '1.0' and '1' may be one: if they are, write it in one way"
-    """
-    seen: dict[str, str] = {}
-    for name in names:
-        word = " ".join(re.sub(r"[\s\"'_-]+", " ", name).casefold().split())
-        number = TRUTH.get(word, math.nan)
-        word = word if math.isnan(number) else f"{number:g}"
-        word = word[:-2] if re.fullmatch(r"\d+\.0", word) else word
-        if seen.setdefault(word, name) != name:
-            pair = f"{short(seen[word])} and {short(name)}"
-            return f"labels {pair} may be one: if they are, write it in one way"
-    return None
 
 
 def _written(value: Any) -> str:
@@ -619,7 +571,7 @@ class _Guesser:
                 *({"text_column": c.name} for c in both),
                 {"text_column": [c.name for c in both]},
             )
-            self.doubts.append(Doubt(f"{several} hold texts: which is to be read?", tuple(answers)))
+            self.doubts.append(Doubt(f"{several} hold texts: which is to be read?", answers))
         elif best.doubt:
             question = f"column {best.name!r}: {best.doubt}: is it the text?"
             self.doubts.append(Doubt(question, ({"text_column": best.name},)))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import math
+import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -12,13 +15,27 @@ import numpy as np
 
 from labelset import check
 from labelset.data.growing import BLOCK, Growing, GrowingLabels, ranges
-from labelset.data.kinds import ANGLES, angle_items, list_items, object_name
+from labelset.data.kinds import (
+    ANGLES,
+    DELIMITERS,
+    WEAK_DELIMITERS,
+    angle_items,
+    list_items,
+    object_name,
+    short,
+)
 from labelset.data.reading import reading, rows_of
 from labelset.data.store import Array
 from labelset.labels import Labels
 
 MOST = 2**31
 """Label numbers lie below this."""
+
+TRUTH = {
+    **dict.fromkeys(("0", "0.0", "false", "no", "n", "off"), 0.0),
+    **dict.fromkeys(("1", "1.0", "true", "yes", "y", "on"), 1.0),
+    **dict.fromkeys(("", "?", "nan", "na", "n/a", "null", "none"), float("nan")),
+}
 
 
 def split_names(cell: str, delimiter: str) -> list[Any] | None:
@@ -321,3 +338,46 @@ def names_in(given: str | list[str] | None) -> list[str] | None:
         if not names:
             raise ValueError("holds no names")
     return names
+
+
+def punctuated(names: Sequence[str], most_per_row: int) -> str | None:
+    """A warning where every row has at most one label and label names hold a usual separator, or
+    one of blanks and slashes between what are labels themselves.
+
+    >>> punctuated(["red;blue", "green"], 1)
+    "no row has more than one label, but 'red;blue' holds ';': if that separates labels, \
+say --data 'delimiter=;'"
+    >>> punctuated(["new york", "red blue", "red", "blue"], 1).split(":")[0]
+    "no row has more than one label, but 'red blue' holds ' '"
+    """
+    if most_per_row > 1:
+        return None
+    known = {*names}
+    for mark in (*DELIMITERS, *WEAK_DELIMITERS):
+        weak = mark in WEAK_DELIMITERS
+        for name in names:
+            if mark in name.strip(mark) and (not weak or {*name.split(mark)} <= known):
+                said = shlex.quote(f"delimiter={mark}")
+                return (
+                    f"no row has more than one label, but {short(name)} holds {mark!r}: if that "
+                    f"separates labels, say --data {said}"
+                )
+    return None
+
+
+def alike(names: Sequence[str]) -> str | None:
+    """A warning where names differ only in case, blanks, quotes, or how a number is written.
+
+    >>> alike(["1.0", "1", "two"])
+    "labels '1.0' and '1' may be one: if they are, write it in one way"
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        word = " ".join(re.sub(r"[\s\"'_-]+", " ", name).casefold().split())
+        number = TRUTH.get(word, math.nan)
+        word = word if math.isnan(number) else f"{number:g}"
+        word = word[:-2] if re.fullmatch(r"\d+\.0", word) else word
+        if seen.setdefault(word, name) != name:
+            pair = f"{short(seen[word])} and {short(name)}"
+            return f"labels {pair} may be one: if they are, write it in one way"
+    return None

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,11 +26,12 @@ from labelset.data.description import FILES, Description, Schema
 from labelset.data.formats import arff, locate, pictures
 from labelset.data.frames import frame_blocks, is_frame, read_frame
 from labelset.data.growing import no_labels
-from labelset.data.guess import Doubtful, Guess, alike, guess_file, punctuated
-from labelset.data.label_column import names_in
+from labelset.data.guess import Doubtful, Guess, guess_file
+from labelset.data.label_column import alike, names_in, punctuated
 from labelset.data.reading import STDIN, BadFile, files_of, kind_of, reading, standard_input
 from labelset.data.sparse import SparseRows
 from labelset.data.store import ENTRIES, Array, spooled, stacked
+from labelset.labels import Labels
 
 MOST_LABELS = 20_000_000
 """More labels than this, and unnamed, are taken for a mistake in the file."""
@@ -63,6 +64,39 @@ def load(source: Any, *, labelled: bool = True, **flags: Any) -> Dataset:
     dataset = assembled(ask.saying(made.keys), str(source))
     explained = made.as_json()
     return replace(dataset, card=dataset.card | {"guess": explained})
+
+
+class LabelFile(NamedTuple):
+    """What a file says: the labels, their names, and which split each row belongs to."""
+
+    labels: Labels
+    names: list[str] | None
+    split: list[int] | None
+
+
+def read_labels(path: str | Path, n: int | None = None) -> LabelFile:
+    """Labels alone, by number, from .npz, .npy or .jsonl; `n` is how many there are, where the
+    file does not say."""
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    kind = kind_of(path)
+    if kind not in ("npz", "npy", "jsonl"):
+        raise ValueError(f"{path}: cannot read .{kind} files; give one of .npz, .npy, .jsonl")
+    role = "numbers" if kind == "jsonl" else "labels"
+    (piece,) = formats.reader_of(kind)([path], Description(labels=n), role)
+    with reading(path):
+        if piece.labels is None:
+            wanted = "line 1: no `labels`" if kind == "jsonl" else None
+            raise ValueError(wanted or "holds neither Y nor Y_indptr, Y_indices, Y_shape")
+        for what, values, count in (
+            ("label_names", piece.names, piece.labels.n),
+            ("split", piece.split, len(piece.labels)),
+        ):
+            if values is not None and len(values) != count:
+                raise ValueError(f"has {len(values)} entries in {what} for {count}")
+    split = None if piece.split is None else piece.split.tolist()
+    return LabelFile(piece.labels, piece.names, split)
 
 
 def _guessed(ask: Description, flags: Mapping[str, Any]) -> Guess | None:

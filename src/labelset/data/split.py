@@ -1,4 +1,4 @@
-"""Splitting rows so that every part sees every label: iterative stratification, fast.
+"""Splitting rows into parts or folds that all see every label: iterative stratification, fast.
 
 The rarest label that still has free rows is dealt first: each of its rows goes to the part that
 still wants it most (Sechidis, Tsoumakas and Vlahavas, 2011). Two things are added. The parts have
@@ -8,18 +8,18 @@ many rows as there are parts; where the dealing still left one out, rows are exc
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labelset import check
-from labelset.data._deal import Items, deal
-from labelset.data._exchange import exchange
 from labelset.data.dataset import Dataset
 from labelset.data.duplicates import input_groups
 from labelset.data.store import Array
@@ -27,6 +27,13 @@ from labelset.labels import Labels
 
 MOST = 127
 """Parts, whose numbers are int8."""
+FEW = 64
+"""Up to so many items a loop sorts faster than numpy."""
+ROWS = 1 << 14
+"""Item numbers that are objects together."""
+ROUNDS = 4
+TRIES = 400
+"""Partners looked at for one exchange; most of the time one of the first few will do."""
 
 
 def stratified_split(
@@ -135,3 +142,308 @@ def _items(y: Labels, groups: Any) -> tuple[Items, Array]:
             raise ValueError(f"groups has {len(item)} entries for {len(y)} rows")
     on = y.indices if y.values is None else y.indices[~y.values.isnan()]
     return Items.of(item, y.counts().numpy(), on.numpy(), y.n), item
+
+
+# ---- folds ---------------------------------------------------------------------------------------
+
+
+def deal_folds(labels: Any, folds: int, groups: Any = None, seed: int = 0) -> Tensor:
+    """(rows,) int64: the fold of each row, from 0, so that all folds have alike labels.
+
+    Folds have equal sizes, to a row, and equal shares of each label's positives, as near as can
+    be; a label with fewer positives than folds is spread one per fold. Rows with the same entry of
+    `groups` (numbers or strings) stay together. Soft labels count as on, unknown ones do not.
+
+    >>> y = Labels.from_lists([[0], [0], [0], [1], [1], [], []], n=2)
+    >>> fold = deal_folds(y, folds=3)
+    >>> fold.bincount().tolist(), fold[:3].sort().values.tolist()
+    ([3, 2, 2], [0, 1, 2])
+    """
+    y = Labels.from_dense(labels)
+    if check.whole("folds", folds, low=2) > MOST:
+        raise ValueError(f"folds must be at most {MOST}, got {folds}")
+    group = np.arange(len(y)) if groups is None else numbered(groups)
+    together = int(group.max(initial=-1)) + 1
+    if together < folds:
+        what = "rows" if groups is None else "groups"
+        raise ValueError(f"{folds} folds need as many {what}, got {together}; ask for fewer folds")
+    fold = stratified_split(y, [1 / folds] * folds, seed, group).long().numpy()
+    _fill_empty(fold, group, folds)
+    return torch.from_numpy(fold)
+
+
+def _fill_empty(fold: Array, group: Array, folds: int) -> None:
+    """Few and large groups can leave a fold empty: it gets the smallest group of another, which is
+    the one with most groups."""
+    for empty in np.flatnonzero(np.bincount(fold, minlength=folds) == 0):
+        first = np.unique(group, return_index=True)[1]
+        most = np.bincount(fold[first]).argmax()
+        sizes = np.bincount(group[fold == most])
+        smallest = np.where(sizes > 0, sizes, len(group) + 1).argmin()
+        fold[group == smallest] = empty
+
+
+# ---- dealing items, the rarest label first -------------------------------------------------------
+
+
+def plain(numbers: Array) -> array[int]:
+    """The same numbers, quick to read and change one by one; an object each would fill memory."""
+    out = array({1: "b", 4: "i", 8: "q"}[numbers.itemsize])
+    out.frombytes(memoryview(cast(Any, np.ascontiguousarray(numbers).view(np.uint8))))
+    return out
+
+
+@dataclass(frozen=True)
+class Items:
+    """What is dealt: rows, or groups of rows that stay together."""
+
+    sizes: array[int]
+    """Rows of each item."""
+    starts: array[int]
+    """Where the labels of each item begin, and the end."""
+    labels: array[int]
+    counts: array[int]
+    """Rows of the item that have the label."""
+    firsts: array[int]
+    """Where the holders of each label begin, and the end."""
+    holders: array[int]
+    """Items that have the label, ascending."""
+    totals: list[int]
+    """Rows that have each label."""
+
+    @classmethod
+    def of(cls, item: Array, lengths: Array, labels: Array, n: int) -> Items:
+        """From the item of each row, how many labels are on in it, and which."""
+        n, sizes = max(n, 1), np.bincount(item)
+        pairs, counts = _counted(item, lengths, labels, n)
+        starts = _starts(np.bincount(pairs // n, minlength=len(sizes)))
+        held = (pairs % n).astype(np.int32)
+        del pairs
+        return cls(
+            sizes=plain(sizes),
+            starts=plain(starts),
+            labels=plain(held),
+            counts=plain(counts),
+            firsts=plain(_starts(np.bincount(held, minlength=n))),
+            holders=plain(_turned(starts, held)),
+            totals=np.bincount(labels, minlength=n).tolist(),
+        )
+
+    @property
+    def n(self) -> int:
+        return len(self.totals)
+
+    def holding(self, label: int) -> Array:
+        """Items that have a label, ascending."""
+        every = np.frombuffer(self.holders, dtype=np.int32)
+        return every[self.firsts[label] : self.firsts[label + 1]]
+
+
+def _counted(item: Array, lengths: Array, labels: Array, n: int) -> tuple[Array, Array]:
+    """item * n + label of each pair that occurs, ascending, and in how many rows."""
+    pairs = np.repeat(item, lengths)
+    pairs *= n
+    pairs += labels
+    pairs.sort()
+    new = np.flatnonzero(np.diff(pairs, prepend=-1))
+    return pairs[new], np.diff(new, append=len(pairs)).astype(np.int32)
+
+
+def _starts(counts: Array) -> Array:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def _turned(starts: Array, labels: Array) -> Array:
+    """The item of each entry, in the order of the labels."""
+    items = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+    return items[np.argsort(labels, kind="stable")]
+
+
+def deal(items: Items, shares: list[float], capacity: list[int], order: Array) -> array[int]:
+    """The part of each item. `order` is the random order in which equals are taken."""
+    left = capacity.copy()
+    where = array("b", b"\xff") * len(items.sizes)  # -1: still free
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    rank = plain(ranks)
+    free = [items.firsts[label + 1] - items.firsts[label] for label in range(items.n)]
+    want = [wanted(total, count, shares) for total, count in zip(items.totals, free, strict=True)]
+    heap = [(count, label) for label, count in enumerate(free) if count]
+    heapq.heapify(heap)
+    while heap:
+        count, label = heapq.heappop(heap)
+        if count != free[label]:
+            continue  # some of its rows have been dealt since; a newer entry says so
+        touched = set[int]()
+        for mine in _mine(items, label, where, rank):
+            _deal_some(items, mine, want[label], want, left, free, where, touched)
+        for other in touched:
+            if free[other]:
+                heapq.heappush(heap, (free[other], other))
+    _deal_rest(items, left, where, order)
+    return where
+
+
+def _mine(items: Items, label: int, where: array[int], rank: array[int]) -> Iterator[list[int]]:
+    """The free items of a label, some at a time: the largest first, equals by rank."""
+    first, end = items.firsts[label], items.firsts[label + 1]
+    sizes = items.sizes
+    if end - first <= FEW:
+        few = [item for item in items.holders[first:end] if where[item] < 0]
+        few.sort(key=lambda item: (-sizes[item], rank[item]))
+        yield few
+        return
+    mine = items.holding(label)
+    mine = mine[np.frombuffer(where, dtype=np.int8)[mine] < 0]
+    by_rank = np.frombuffer(rank, dtype=np.int64)[mine]
+    mine = mine[np.lexsort((by_rank, -np.frombuffer(sizes, dtype=np.int64)[mine]))]
+    for start in range(0, len(mine), ROWS):
+        yield mine[start : start + ROWS].tolist()
+
+
+def _deal_some(
+    items: Items,
+    mine: list[int],
+    wish: list[float],
+    want: list[list[float]],
+    left: list[int],
+    free: list[int],
+    where: array[int],
+    touched: set[int],
+) -> None:
+    """Deal items of one label, whose wish this is; `touched`: labels whose counts changed."""
+    starts, labels, counts, sizes = items.starts, items.labels, items.counts, items.sizes
+    for item in mine:
+        size = sizes[item]
+        where[item] = part = _best(wish, left, size)
+        left[part] -= size
+        for at in range(starts[item], starts[item + 1]):
+            other = labels[at]
+            want[other][part] -= counts[at]
+            free[other] -= 1
+            touched.add(other)
+
+
+def _deal_rest(items: Items, left: list[int], where: array[int], order: Array) -> None:
+    """Items without a label: the largest first."""
+    rest = order[np.frombuffer(where, dtype=np.int8)[order] < 0]
+    sizes = np.frombuffer(items.sizes, dtype=np.int64)[rest]
+    rest = rest[np.argsort(-sizes, kind="stable")]
+    for start in range(0, len(rest), ROWS):
+        for item in rest[start : start + ROWS].tolist():
+            where[item] = _best(left, left, items.sizes[item])
+            left[where[item]] -= items.sizes[item]
+
+
+def _best(wish: list[float] | list[int], left: list[int], size: int) -> int:
+    """The part that wants it most and has room; of equals, the one with most room."""
+    best, found = -1, (0.0, 0.0)
+    for part, room in enumerate(left):
+        if room >= size and (best < 0 or (wish[part], room) > found):
+            best, found = part, (wish[part], room)
+    return best if best >= 0 else left.index(max(left))
+
+
+def wanted(total: int, holders: int, shares: list[float]) -> list[float]:
+    """Rows of a label that each part wants: its share, and at least one if there are enough.
+
+    >>> wanted(10, 10, [0.7, 0.1, 0.2]), wanted(3, 3, [0.7, 0.1, 0.2])
+    ([7.0, 1.0, 2.0], [1.0, 1.0, 1.0])
+    """
+    want = [share * total for share in shares]
+    real = [part for part, share in enumerate(shares) if share > 0]
+    if holders < len(real):
+        return want
+    small: set[int] = set()
+    while any(want[part] < 1 - 1e-9 for part in real if part not in small):
+        small |= {part for part in real if want[part] < 1 - 1e-9}
+        rest = sum(shares[part] for part in real if part not in small) or 1.0
+        over = total - len(small)
+        want = [1.0 if part in small else s * over / rest for part, s in enumerate(shares)]
+    return want
+
+
+# ---- exchanging items, so that no part lacks a label that it could have --------------------------
+
+
+def exchange(items: Items, where: array[int], parts: list[int], order: Array) -> None:
+    """Change `where` in place: an item with a label that a part lacks comes in, another of the
+    same size goes out, and no part loses the last item of a label that it must have."""
+    state = _State(items, where, parts, order)
+    for _ in range(ROUNDS):
+        lacking = state.lacking()
+        if not sum(state.bring(label, part) for label, part in lacking):
+            return
+
+
+class _State:
+    """Which items each part has, and how many of them have each label."""
+
+    def __init__(self, items: Items, where: array[int], parts: list[int], order: Array) -> None:
+        self.items, self.where, self.parts = items, where, parts
+        self.held = [items.firsts[j + 1] - items.firsts[j] for j in range(items.n)]
+        part_of = np.frombuffer(where, dtype=np.int8)
+        count = max(parts, default=-1) + 1
+        members = [order[part_of[order] == part] for part in range(count)]
+        seat = np.zeros(len(order), dtype=np.int64)
+        for mine in members:
+            seat[mine] = np.arange(len(mine))
+        self.members, self.seat = [plain(mine) for mine in members], plain(seat)
+        self.counts = [
+            np.bincount(part_of[items.holding(label)], minlength=count).tolist()
+            for label in range(items.n)
+        ]
+        self.needed = [held >= len(parts) for held in self.held]
+
+    def lacking(self) -> list[tuple[int, int]]:
+        """(label, part) pairs to mend, rarest labels first."""
+        labels = [label for label, needed in enumerate(self.needed) if needed]
+        labels.sort(key=lambda label: self.held[label])
+        return [
+            (label, part) for label in labels for part in self.parts if not self.counts[label][part]
+        ]
+
+    def bring(self, label: int, part: int) -> bool:
+        """Bring an item with `label` into `part`, if that can be done without harm."""
+        count = self.counts[label]
+        if count[part]:
+            return False
+        for item in self._giving(label):
+            if self._harmless(item, set()):
+                brought = set(self._labels(item))
+                for partner in self.members[part][:TRIES]:
+                    same = self.items.sizes[partner] == self.items.sizes[item]
+                    if same and self._harmless(partner, brought):
+                        self._swap(item, partner)
+                        return True
+        return False
+
+    def _giving(self, label: int) -> list[int]:
+        """Items with the label, from parts that have most of them first, and more than one."""
+        held = self.items.holding(label)
+        many = np.array(self.counts[label])[np.frombuffer(self.where, dtype=np.int8)[held]]
+        held, many = held[many > 1], many[many > 1]
+        found: list[int] = held[np.argsort(-many, kind="stable")[:TRIES]].tolist()
+        return found
+
+    def _labels(self, item: int) -> array[int]:
+        return self.items.labels[self.items.starts[item] : self.items.starts[item + 1]]
+
+    def _harmless(self, item: int, brought: set[int]) -> bool:
+        """Whether its part can do without it, given the labels that come in for it."""
+        part = self.where[item]
+        return not any(
+            self.needed[label] and self.counts[label][part] == 1 and label not in brought
+            for label in self._labels(item)
+        )
+
+    def _swap(self, one: int, two: int) -> None:
+        parts, seats = (self.where[one], self.where[two]), (self.seat[one], self.seat[two])
+        for item, part in ((one, parts[0]), (two, parts[1])):
+            for label in self._labels(item):
+                self.counts[label][part] -= 1
+        for item, part, seat in ((one, parts[1], seats[1]), (two, parts[0], seats[0])):
+            for label in self._labels(item):
+                self.counts[label][part] += 1
+            self.where[item], self.seat[item] = part, seat
+            self.members[part][seat] = item

@@ -23,7 +23,7 @@ from labelset.data.dataset import dense_features, part_numbers
 from labelset.data.description import Description
 from labelset.data.formats import locate
 from labelset.data.kinds import object_name
-from labelset.data.label_column import Listing, from_names, from_numbers, largest, names_in
+from labelset.data.label_column import from_names, from_numbers, largest, names_in
 from labelset.data.reading import chunks, decoded, files_of, kind_of, reading
 from labelset.labels import Labels
 
@@ -74,7 +74,7 @@ def numbered(
     sources: Iterable[tuple[Path, Iterator[Piece]]], ask: Description, role: str = "data"
 ) -> list[Piece]:
     """The pieces of each source as one; labels in one column are numbered alike in all: by name
-    where any row lists names, else by number."""
+    where any row lists names, else (and for role "numbers") by number."""
     pieces = list[Piece]()
     for path, parts in sources:
         with reading(path):
@@ -84,24 +84,20 @@ def numbered(
     listings = [piece.listing for piece in pieces if piece.listing is not None]
     if not listings or (role == "features" and isinstance(ask.labels, str)):
         return [replace(piece, listing=None) for piece in pieces]
+    names = names_in(ask.label_names) or pieces[0].names
+    named = role != "numbers" and any(listing.named for listing in listings)
     with reading(pieces[0].path):
-        every, names = numbered_labels(listings, names_in(ask.label_names) or pieces[0].names, ask)
-    named = any(listing.named for listing in listings)
+        every: Sequence[Labels]
+        if named:
+            every, names = from_names(listings, names)
+        else:
+            said = len(names) if names else ask.labels
+            count = said if isinstance(said, int) else largest(listings) + 1
+            every = [from_numbers(listing, count) for listing in listings]
     return [
         replace(piece, labels=y, names=names, named=named, listing=None)
         for piece, y in zip(pieces, every, strict=True)
     ]
-
-
-def numbered_labels(
-    listings: Sequence[Listing], names: list[str] | None, ask: Description
-) -> tuple[Sequence[Labels], list[str] | None]:
-    """Labels by name where any row lists names, else by number."""
-    if any(listing.named for listing in listings):
-        return from_names(listings, names)
-    count = len(names) if names else ask.labels if isinstance(ask.labels, int) else None
-    count = largest(listings) + 1 if count is None else count
-    return [from_numbers(listing, count) for listing in listings], names
 
 
 def _used(piece: Piece) -> list[list[str] | None]:

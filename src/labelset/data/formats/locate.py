@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from labelset.data.columns import TRUTH, is_full
+from labelset.data.columns import is_full
+from labelset.data.label_column import TRUTH
 from labelset.data.reading import as_number, kind_of, lines
 
 Array = np.ndarray[Any, Any]

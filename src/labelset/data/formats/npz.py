@@ -304,7 +304,9 @@ def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
 
 def _npz_piece(path: Path, ask: Description, role: str) -> Piece:
     with reading(path):
-        held = opened(path, memory=ask.memory << 20, large=(*LARGE, ask.label_key))
+        unread = tuple({"X", "E"} - {ask.label_key[:1]}) if role == "labels" else ()
+        large = (*LARGE, ask.label_key)
+        held = opened(path, memory=ask.memory << 20, large=large, unread=unread)
         if "format" in held and "shape" in held:
             return _scipy(path, held, ask, role)
         if len(held) == 1 and "arr_0" in held:  # numpy.savez without a name
@@ -338,9 +340,10 @@ def opened(
     starts: tuple[str, ...] = ("",),
     memory: int = 1 << 62,
     large: Sequence[str] = (),
+    unread: tuple[str, ...] = (),
 ) -> Arrays:
-    """The arrays of an npz file whose keys start so; pickles are refused. Those called as in
-    `large` stay on disk where they have more than `memory` bytes."""
+    """The arrays of an npz file whose keys start so, and not as in `unread`; pickles are refused.
+    Those called as in `large` stay on disk where they have more than `memory` bytes."""
     if not zipfile.is_zipfile(path):  # numpy would take it for a pickle
         raise zipfile.BadZipFile("no zip archive of arrays")
     held = Arrays()
@@ -351,7 +354,7 @@ def opened(
         with file:
             sizes = {info.filename: info.file_size for info in cast(Any, file.zip).infolist()}
             for key in file.files:
-                if not key.startswith(starts):
+                if not key.startswith(starts) or key.startswith(unread):
                     continue
                 name, found = f"{key}.npy", None
                 if key in large and sizes.get(name, 0) > memory:
