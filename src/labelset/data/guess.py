@@ -557,9 +557,12 @@ class _Guesser:
             if not usable:
                 short = [c for c in self.free("category", "id") if c.name not in labels]
                 short.sort(key=lambda c: (not _text_name(c.name), -c.words))
-                answers = tuple({"text_column": c.name} for c in short)
-                question = "no column holds texts or numbers: what is to be learned from?"
-                self.doubts.append(Doubt(question, answers))
+                self.doubts.append(
+                    Doubt(
+                        "no column holds texts or numbers: what is to be learned from?",
+                        tuple({"text_column": c.name} for c in short),
+                    )
+                )
             return
         best = max(texts, key=lambda c: (_text_name(c.name), c.words))
         rivals = [c for c in texts if c is not best and c.words * 3 > best.words]
@@ -567,10 +570,8 @@ class _Guesser:
         if rivals:
             both = [c for c in texts if c is best or c in rivals]
             several = " and ".join(repr(c.name) for c in both)
-            answers = (
-                *({"text_column": c.name} for c in both),
-                {"text_column": [c.name for c in both]},
-            )
+            each: list[Any] = [c.name for c in both]
+            answers = tuple({"text_column": reading} for reading in (*each, each))
             self.doubts.append(Doubt(f"{several} hold texts: which is to be read?", answers))
         elif best.doubt:
             question = f"column {best.name!r}: {best.doubt}: is it the text?"

@@ -44,6 +44,37 @@ class Rows:
     lines: list[int] = field(default_factory=list)
     """Line of each row."""
 
+    def add(self, tokens: list[str]) -> None:
+        """One row: labels, unless the first token is a pair already, then pairs."""
+        labels = tokens.pop(0).split(",") if tokens and ":" not in tokens[0] else []
+        text = " ".join(tokens)
+        parts = text.replace(":", " ").split()
+        if text.translate(SHAPE) != (": " * len(tokens))[:-1] or len(parts) != 2 * len(tokens):
+            odd = (t for t in tokens if t.count(":") != 1 or "_" in t or not t.isascii())
+            bad = next(odd, None) or next(t for t in tokens if not all(t.split(":")))
+            raise ValueError(f"expected feature:value, got {bad!r}")
+        sizes = self.header or (0, 2**31 - 1, 2**31 - 1)
+        self.features.extend(_numbers(parts[::2], "feature", sizes[1]))
+        self.labels.extend(_numbers(labels, "label", sizes[2]))
+        self.values.extend(_each(float, parts[1::2], "value"))
+        self.pairs.append(len(tokens))
+        self.on.append(len(labels))
+
+    def of(self, what: str) -> tuple[array[int], list[int]]:
+        """The numbers of "feature" or "label", and how many each row has."""
+        return (self.features, self.pairs) if what == "feature" else (self.labels, self.on)
+
+    def line_of(self, bad: Array, lengths: list[int]) -> int:
+        """Of the first bad entry."""
+        return self.lines[int(np.searchsorted(np.cumsum(lengths), bad.argmax(), side="right"))]
+
+    def refuse_infinite(self) -> None:
+        with np.errstate(over="ignore"):
+            bad = np.isinf(np.asarray(self.values).astype(np.float32))
+        if bad.any():
+            line, got = self.line_of(bad, self.pairs), self.values[int(bad.argmax())]
+            raise ValueError(f"line {line}: values must be finite in float32, got {got:g}")
+
 
 def parsed(path: Path) -> Iterator[Rows]:
     """The rows, some at a time; the line of the first mistake is named."""
@@ -54,13 +85,13 @@ def parsed(path: Path) -> Iterator[Rows]:
                 rows.header = (int(tokens[0]), int(tokens[1]), int(tokens[2]))
                 continue
             try:
-                _add(rows, tokens)
+                rows.add(tokens)
             except (ValueError, OverflowError) as error:
                 raise ValueError(f"line {number}: {error}") from None
             rows.lines.append(number)
             count += 1
             if is_full(len(rows.on), len(rows.features)):
-                _refuse_infinite(rows)
+                rows.refuse_infinite()
                 yield rows
                 rows = Rows(rows.header)
         if rows.header and rows.header[0] != count:
@@ -68,7 +99,7 @@ def parsed(path: Path) -> Iterator[Rows]:
         if not count:
             raise ValueError("holds no rows")
         if rows.on:
-            _refuse_infinite(rows)
+            rows.refuse_infinite()
             yield rows
 
 
@@ -79,7 +110,7 @@ def _statements(path: Path) -> Iterator[tuple[int, list[str]]]:
     """
     seen, wanted, last = 0, None, None
     for number, tokens in _lines(path):
-        if not seen and wanted is None and _is_header(tokens):
+        if not seen and wanted is None and len(tokens) == 3 and "".join(tokens).isdecimal():
             wanted = int(tokens[0])
             yield 0, tokens
             continue
@@ -108,40 +139,6 @@ def _counted(path: Path, wanted: int) -> int:
     return min(wanted, at)
 
 
-def _refuse_infinite(rows: Rows) -> None:
-    with np.errstate(over="ignore"):
-        bad = np.isinf(np.asarray(rows.values).astype(np.float32))
-    if bad.any():
-        at = int(bad.argmax())
-        row = int(np.searchsorted(np.cumsum(rows.pairs), at, side="right"))
-        raise ValueError(
-            f"line {rows.lines[row]}: values must be finite in float32, got {rows.values[at]:g}"
-        )
-
-
-def _is_header(tokens: list[str]) -> bool:
-    return len(tokens) == 3 and all(t.isascii() and t.isdigit() for t in tokens)
-
-
-def _add(rows: Rows, tokens: list[str]) -> None:
-    """One row: labels, unless the first token is a pair already, then pairs."""
-    labels = tokens.pop(0).split(",") if tokens and ":" not in tokens[0] else []
-    text = " ".join(tokens)
-    if text.translate(SHAPE) != (": " * len(tokens))[:-1]:
-        bad = next(t for t in tokens if t.count(":") != 1 or "_" in t or not t.isascii())
-        raise ValueError(f"expected feature:value, got {bad!r}")
-    parts = text.replace(":", " ").split()
-    if len(parts) != 2 * len(tokens):
-        bad = next(t for t in tokens if not all(t.split(":")))
-        raise ValueError(f"expected feature:value, got {bad!r}")
-    sizes = rows.header or (0, 2**31 - 1, 2**31 - 1)
-    rows.features.extend(_numbers(parts[::2], "feature", sizes[1]))
-    rows.labels.extend(_numbers(labels, "label", sizes[2]))
-    rows.values.extend(_each(float, parts[1::2], "value"))
-    rows.pairs.append(len(tokens))
-    rows.on.append(len(labels))
-
-
 def _numbers(words: list[str], what: str, most: int) -> list[int]:
     """Distinct whole numbers from 0 to `most` (itself only where counting starts at 1)."""
     numbers: list[int] = _each(int, words, f"{what} number")
@@ -156,19 +153,12 @@ def _numbers(words: list[str], what: str, most: int) -> list[int]:
 
 
 def _each(kind: Any, words: list[str], what: str) -> list[Any]:
+    out = list[Any]()
     try:
-        return list(map(kind, words))
+        out.extend(map(kind, words))
     except ValueError:
-        raise ValueError(f"expected a {what}, got {_first_bad(kind, words)!r}") from None
-
-
-def _first_bad(kind: Any, words: list[str]) -> str:
-    for word in words:
-        try:
-            kind(word)
-        except ValueError:
-            return word
-    return ""
+        raise ValueError(f"expected a {what}, got {words[len(out)]!r}") from None
+    return out
 
 
 WIDEST = 2**31 - 1
@@ -188,15 +178,12 @@ class Seen:
 
     def look(self, rows: Rows) -> None:
         self.header = rows.header
-        for what, held in (("feature", rows.features), ("label", rows.labels)):
+        for what in ("feature", "label"):
+            held, _ = rows.of(what)
             if len(held):
                 numbers = np.asarray(held)
                 low, high = self.ends.get(what, (held[0], held[0]))
                 self.ends[what] = min(low, int(numbers.min())), max(high, int(numbers.max()))
-
-    def keep(self, rows: Rows) -> None:
-        self.labels.append(rows.labels)
-        self.starts.append(rows.on)
 
 
 @dataclass(frozen=True)
@@ -209,95 +196,44 @@ class Numbering:
     count: int
     notes: tuple[str, str]
 
-
-def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
-    """Features and labels; both are numbered from 0 or 1, which all files together show."""
-    every, pieces = [Seen() for _ in paths], []
-    for path, seen in zip(paths, every, strict=True):
-        with reading(path):
-            pieces.append(gathered(_unnumbered(path, seen), ask.memory << 20))
-    how = _numbering(every, ask)
-    out = []
-    for path, seen, piece in zip(paths, every, pieces, strict=True):
-        with reading(path):
-            _refuse_outside(path, seen, how)
-        x = piece.features
-        if isinstance(x, StoredSparse):
-            x = replace(x, width=how.width, base=how.base)
-        elif isinstance(x, SparseRows):
-            x = replace(x, width=how.width, indices=x.indices - how.base)
-        numbers = seen.labels.done()
-        numbers -= how.label_base
-        y = sparse_labels(seen.starts.done(), numbers, how.count)
-        out.append(
-            replace(
-                piece,
-                features=x,
-                labels=_kept(y, ask, role),
-                facts={"base": how.base},
-                notes=how.notes,
-            )
+    @classmethod
+    def of(cls, every: Sequence[Seen], ask: Description) -> Numbering:
+        """As all files together show."""
+        headers = [seen.header for seen in every if seen.header]
+        names = names_in(ask.label_names)
+        given = len(names) if names else ask.labels if isinstance(ask.labels, int) else None
+        width = max((h[1] for h in headers), default=ask.n_features)
+        width = width if ask.schema is None or ask.n_features is None else ask.n_features
+        count = max((h[2] for h in headers), default=given)
+        ends = [[s.ends[what] for s in every if what in s.ends] for what in ("feature", "label")]
+        base, width, said = _from(ends[0], ("features", "base", ask.base), width, headers)
+        first, count, also = _from(
+            ends[1], ("labels", "label_base", ask.label_base), count, headers
         )
-    return out
+        return cls(base, width, first, count, (said, also))
 
-
-def blocks(path: Path, ask: Description, role: str) -> Iterator[Piece]:
-    """The rows, some at a time; the file is read twice, first for where its numbers start."""
-    seen = Seen()
-    for rows in parsed(path):
-        seen.look(rows)
-    how = _numbering([seen], ask)
-    with reading(path):
-        _refuse_outside(path, seen, how)
-        for rows in parsed(path):
-            y = Labels.from_csr(
-                _starts(rows.on), np.asarray(rows.labels) - how.label_base, how.count
-            )
-            x = _features(rows, how.base, how.width)
-            yield Piece(
-                path=path,
-                rows=len(y),
-                features=x,
-                labels=_kept(y, ask, role),
-                facts={"base": how.base},
-                notes=how.notes,
-            )
-
-
-def _unnumbered(path: Path, seen: Seen) -> Iterator[Piece]:
-    for rows in parsed(path):
-        seen.look(rows)
-        seen.keep(rows)
-        yield Piece(path=path, rows=len(rows.on), features=_features(rows, 0, WIDEST))
-
-
-def _features(rows: Rows, base: int, width: int) -> SparseRows:
-    columns = np.asarray(rows.features) - base
-    return SparseRows.from_csr(_starts(rows.pairs), columns, width, np.asarray(rows.values))
-
-
-def _kept(labels: Labels, ask: Description, role: str) -> Labels | None:
-    return None if role == "features" and isinstance(ask.labels, str) else labels
-
-
-def _numbering(every: Sequence[Seen], ask: Description) -> Numbering:
-    headers = [seen.header for seen in every if seen.header]
-    names = names_in(ask.label_names)
-    given = len(names) if names else ask.labels if isinstance(ask.labels, int) else None
-    width = max((h[1] for h in headers), default=ask.n_features)
-    width = width if ask.schema is None or ask.n_features is None else ask.n_features
-    count = max((h[2] for h in headers), default=given)
-    ends = [[s.ends[what] for s in every if what in s.ends] for what in ("feature", "label")]
-    base, width, said = _from(ends[0], ("features", "base", ask.base), width, headers)
-    first, count, also = _from(ends[1], ("labels", "label_base", ask.label_base), count, headers)
-    return Numbering(base, width, first, count, (said, also))
+    def refuse_outside(self, path: Path, seen: Seen) -> None:
+        """Numbers lie in the range; else the file is read again for the first line that has one
+        out."""
+        sides = (("feature", self.base, self.width), ("label", self.label_base, self.count))
+        for what, base, count in sides:
+            low, high = seen.ends.get(what, (base, base - 1))
+            if low >= base and high < count + base:
+                continue
+            for rows in parsed(path):
+                held, lengths = rows.of(what)
+                numbers = np.asarray(held)
+                bad = (numbers < base) | (numbers >= base + count)
+                if bad.any():
+                    raise ValueError(
+                        f"line {rows.line_of(bad, lengths)}: {what} numbers must lie in "
+                        f"{base}..{count - 1 + base} ({count} of them, counted from {base}), got "
+                        f"{numbers[bad.argmax()]}"
+                    )
 
 
 def _from(
-    ends: list[tuple[int, int]],
-    key: tuple[str, str, int | None],
-    count: int | None,
-    headers: Any,
+    ends: list[tuple[int, int]], key: tuple[str, str, int | None], count: int | None, headers: Any
 ) -> tuple[int, int, str]:
     """Number of the first one, how many there are, and a sentence that says so."""
     what, flag, forced = key
@@ -317,33 +253,67 @@ def _from(
     return base, total, f"{what} count from {base}: {why}"
 
 
-def _refuse_outside(path: Path, seen: Seen, how: Numbering) -> None:
-    """Numbers lie in the range; else the file is read again for the first line that has one out."""
-    for what, base, count in (
-        ("feature", how.base, how.width),
-        ("label", how.label_base, how.count),
-    ):
-        if what not in seen.ends:
-            continue
-        low, high = seen.ends[what]
-        if low < base or high >= count + base:
-            line, got = _first_outside(path, what, base, count)
-            raise ValueError(
-                f"line {line}: {what} numbers must lie in {base}..{count - 1 + base} "
-                f"({count} of them, counted from {base}), got {got}"
+def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
+    """Features and labels; both are numbered from 0 or 1, which all files together show."""
+    every, pieces = [Seen() for _ in paths], []
+    for path, seen in zip(paths, every, strict=True):
+        with reading(path):
+            pieces.append(gathered(_unnumbered(path, seen), ask.memory << 20))
+    how = Numbering.of(every, ask)
+    out = []
+    for path, seen, piece in zip(paths, every, pieces, strict=True):
+        with reading(path):
+            how.refuse_outside(path, seen)
+        x = piece.features
+        if isinstance(x, StoredSparse):
+            x = replace(x, width=how.width, base=how.base)
+        elif isinstance(x, SparseRows):
+            x = replace(x, width=how.width, indices=x.indices - how.base)
+        numbers = seen.labels.done()
+        numbers -= how.label_base
+        out.append(
+            _told(
+                replace(piece, features=x),
+                sparse_labels(seen.starts.done(), numbers, how.count),
+                how,
+                ask,
+                role,
             )
+        )
+    return out
 
 
-def _first_outside(path: Path, what: str, base: int, count: int) -> tuple[int, int]:
+def blocks(path: Path, ask: Description, role: str) -> Iterator[Piece]:
+    """The rows, some at a time; the file is read twice, first for where its numbers start."""
+    seen = Seen()
     for rows in parsed(path):
-        held, lengths = (rows.features, rows.pairs) if what == "feature" else (rows.labels, rows.on)
-        shifted = np.asarray(held) - base
-        bad = (shifted < 0) | (shifted >= count)
-        if bad.any():
-            at = int(bad.argmax())
-            row = int(np.searchsorted(np.cumsum(lengths), at, side="right"))
-            return rows.lines[row], held[at]
-    raise RuntimeError(f"{path} has changed while it was read")
+        seen.look(rows)
+    how = Numbering.of([seen], ask)
+    with reading(path):
+        how.refuse_outside(path, seen)
+        for rows in parsed(path):
+            labels = np.asarray(rows.labels) - how.label_base
+            y = Labels.from_csr(_starts(rows.on), labels, how.count)
+            yield _told(_features(path, rows, how.base, how.width), y, how, ask, role)
+
+
+def _unnumbered(path: Path, seen: Seen) -> Iterator[Piece]:
+    for rows in parsed(path):
+        seen.look(rows)
+        seen.labels.append(rows.labels)
+        seen.starts.append(rows.on)
+        yield _features(path, rows, 0, WIDEST)
+
+
+def _features(path: Path, rows: Rows, base: int, width: int) -> Piece:
+    columns, values = np.asarray(rows.features) - base, np.asarray(rows.values)
+    x = SparseRows.from_csr(_starts(rows.pairs), columns, width, values)
+    return Piece(path=path, rows=len(rows.on), features=x)
+
+
+def _told(piece: Piece, y: Labels, how: Numbering, ask: Description, role: str) -> Piece:
+    labels = None if role == "features" and isinstance(ask.labels, str) else y
+    return replace(piece, labels=labels, facts={"base": how.base}, notes=how.notes)
 
 
 def _starts(lengths: Any) -> Array:
