@@ -121,6 +121,10 @@ BYTES = [
     ("x.npz", b"", "damaged or not a .npz file"),
     ("x.npz", b"PK\x03\x04", "damaged or not a .npz file"),
     ("x.npy", b"", "damaged or not a .npy file"),
+    ("x.npy.gz", b"\x1f\x8b", "not read compressed; unpack it first"),
+    ("x.parquet.zst", b"\x28\xb5\x2f\xfd", "not read compressed; unpack it first"),
+    ("x.csv.xz", b"not xz", "damaged or not a .csv file"),
+    ("x.csv.zst", b"not zst", "damaged or not a .csv file"),
     ("x.npy", b"\x93NUMPY\x01\x00", "x.npy: "),
 ]
 

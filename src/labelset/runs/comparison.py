@@ -171,8 +171,11 @@ def prepared(dataset: Dataset, plan: Plan, searched: bool = False) -> Dataset:
     dataset = ensure_split(dataset, (0.8, 0.0, 0.2) if folds else (0.7, 0.1, 0.2), seed=0)
     for part in ("train", "test") if folds else ("train", "valid", "test"):
         if not len(dataset.part(part)):
-            few = "; there are too few rows to split" if len(dataset) < 10 else ""
-            raise ValueError(f"{source}: has no {part} rows{few}")
+            raise ValueError(
+                f"{source}: has no {part} rows: of {len(dataset)} rows, those with the same input "
+                "stay together; a split needs at least 3 rows with inputs of their own, or give "
+                "valid=FILE and test=FILE, or a split_column"
+            )
     if not int(dataset.part("train").labels.counts().sum()):
         raise ValueError(f"{source}: no label is on in the training rows; where are the labels?")
     if plan.missing is not None:

@@ -11,7 +11,7 @@ from labelset import check
 from labelset.data.columns import Piece, gathered, is_full
 from labelset.data.dataset import part_numbers
 from labelset.data.description import Description
-from labelset.data.reading import STDIN, BadFile, files_of, kind_of, lines, reading
+from labelset.data.reading import STDIN, ZIPPED, BadFile, files_of, kind_of, lines, reading
 
 __all__ = ["ENDINGS", "FORMATS", "blocks_of", "format_of", "read_plain", "reader_of"]
 
@@ -28,6 +28,8 @@ FORMATS = {
     "jsonl": ("jsonl", ("jsonl", "ndjson")),
 }
 """Name of a format -> the file of this room that reads it, and the endings of such files."""
+WHOLE = ("npz", "npy", "parquet", "pq", "arrow", "feather", "ipc")
+"""Endings of files that are not read from start to end."""
 ENDINGS = frozenset(ending for _, endings in FORMATS.values() for ending in endings)
 
 
@@ -38,6 +40,8 @@ def format_of(path: Path, ask: Description, role: str) -> str:
     if ask.format is not None and role == "data":
         return check.one_of("format", ask.format, tuple(FORMATS))
     ending, schema = kind_of(path), ask.schema
+    if path.suffix.lower() in ZIPPED and ending in WHOLE:
+        raise BadFile(f"{path}: .{ending} files are not read compressed; unpack it first")
     only_texts = schema is not None and schema.texts and schema.width is None
     if (role in ("texts", "split") or only_texts) and ending in ("txt", "text", ""):
         return "plain"
