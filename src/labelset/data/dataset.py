@@ -52,26 +52,20 @@ def part_numbers(
     >>> part_numbers(["train", "dev", "TEST", 0])
     tensor([0, 1, 2, 0], dtype=torch.int8)
     """
-    if not isinstance(values, (np.ndarray, Tensor)) or not values.ndim:
-        plain = values.tolist() if isinstance(values, (np.ndarray, Tensor)) else list(values)
-        return torch.from_numpy(_part_numbers(plain, lines, first))
-    out = np.empty(len(values), dtype=np.int8)
-    for start in range(0, len(values), ROWS):  # never all rows as objects
-        block = values[start : start + ROWS].tolist()
-        where = None if lines is None else lines[start : start + ROWS]
-        out[start : start + len(block)] = _part_numbers(block, where, first + start)
+    rows = np.asarray(values).reshape(-1) if isinstance(values, (np.ndarray, Tensor)) else values
+    out = np.empty(len(rows), dtype=np.int8)
+    for start in range(0, len(rows), ROWS):  # never all rows as objects
+        block = rows[start : start + ROWS]
+        for at, value in enumerate(
+            block.tolist() if isinstance(block, np.ndarray) else block, start
+        ):
+            number = _number(value)
+            if number is None:
+                where = f"row {first + at}" if lines is None else f"line {lines[at]}"
+                wanted = "train, valid or test (or 0, 1, 2)"
+                raise ValueError(f"{where}: split must be {wanted}, got {value!r}")
+            out[at] = number
     return torch.from_numpy(out)
-
-
-def _part_numbers(given: list[Any], lines: Sequence[int] | None, first: int) -> Array:
-    numbers = [_number(value) for value in given]
-    if None in numbers:
-        at = numbers.index(None)
-        where = f"row {first + at}" if lines is None else f"line {lines[at]}"
-        raise ValueError(
-            f"{where}: split must be train, valid or test (or 0, 1, 2), got {given[at]!r}"
-        )
-    return np.array(numbers, dtype=np.int8)
 
 
 def _number(value: Any) -> int | None:
@@ -190,25 +184,36 @@ def digest(**parts: Any) -> str:
 
 def _kind(part: Any) -> str:
     """What it is, wherever it lies."""
-    for stored, kind in ((StoredRows, Tensor), (StoredSparse, SparseRows), (StoredTexts, list)):
-        if isinstance(part, stored):
-            return kind.__name__
-    return type(part).__name__
+    kinds: dict[type, type] = {StoredRows: Tensor, StoredSparse: SparseRows, StoredTexts: list}
+    return kinds.get(type(part), type(part)).__name__
 
 
 def _feed(hasher: Any, part: Any) -> None:
-    if isinstance(part, Tensor):
-        _feed_numbers(hasher, part.dtype, tuple(part.shape), blocks(part.reshape(-1), BLOCK))
-    elif isinstance(part, StoredRows):
-        _feed_numbers(hasher, part.dtype, part.shape, blocks(part, BLOCK))
-    elif isinstance(part, StoredSparse):
-        _sparse(hasher, part)
+    if isinstance(part, (Tensor, StoredRows)):
+        rows = part.reshape(-1) if isinstance(part, Tensor) else part
+        _feed_numbers(hasher, part.dtype, tuple(part.shape), blocks(rows, BLOCK))
+    elif isinstance(part, StoredSparse):  # as if it were in memory
+        lengths, ones = part.lengths(), part.values is None
+        size = (int(lengths.sum()),)
+        hasher.update(f"{part.shape}".encode())
+        _feed(hasher, csr.cumulate(lengths))
+        _feed_numbers(hasher, torch.int32, size, (b.indices for b in blocks(part, BLOCK)))
+        if ones:
+            _feed(hasher, None)
+        else:
+            _feed_numbers(hasher, torch.float32, size, (b.filled() for b in blocks(part, BLOCK)))
     elif isinstance(part, (SparseRows, Labels)):
         hasher.update(f"{part.shape}".encode())
         for tensor in (part.indptr, part.indices, part.values):
             _feed(hasher, tensor)
     elif isinstance(part, (list, tuple, StoredTexts)):
-        _words(hasher, part)
+        each = (len(_coded(word)) for word in part)
+        sizes: Array = (
+            part.lengths() if isinstance(part, StoredTexts) else np.fromiter(each, np.int64)
+        )
+        hasher.update(sizes.astype("<i8").tobytes())
+        for word in part:
+            hasher.update(_coded(word))
     else:
         hasher.update(repr(part).encode())
 
@@ -221,30 +226,6 @@ def _feed_numbers(hasher: Any, dtype: Any, shape: tuple[int, ...], parts: Iterab
             block = torch.where(block.isnan(), torch.nan, block + 0.0)
         array = block.contiguous().numpy()
         hasher.update(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
-
-
-def _sparse(hasher: Any, part: StoredSparse) -> None:
-    """As if it were in memory."""
-    hasher.update(f"{part.shape}".encode())
-    lengths = part.lengths()
-    stored = (int(lengths.sum()),)
-    _feed(hasher, csr.cumulate(lengths))
-    _feed_numbers(hasher, torch.int32, stored, (block.indices for block in blocks(part, BLOCK)))
-    if part.values is None:
-        _feed(hasher, None)
-    else:
-        _feed_numbers(hasher, torch.float32, stored, (b.filled() for b in blocks(part, BLOCK)))
-
-
-def _words(hasher: Any, words: Sequence[str]) -> None:
-    if isinstance(words, StoredTexts):
-        lengths = words.lengths()
-    else:
-        each = (len(_coded(word)) for word in words)
-        lengths = np.fromiter(each, dtype=np.int64, count=len(words))
-    hasher.update(lengths.astype("<i8").tobytes())
-    for word in words:
-        hasher.update(_coded(word))
 
 
 def _coded(word: str) -> bytes:

@@ -18,11 +18,6 @@ from labelset.data.store import blocks
 WIDTH = 16
 
 
-def _table(report: Any) -> str:
-    """A few aligned lines; warnings last, each with what it means."""
-    return "\n".join([*_facts(report), "", *_parts(report), *_warnings(report)])
-
-
 def _facts(r: Any) -> Iterator[str]:
     yield _line("rows", f"{r.rows:,}")
     yield _line("inputs", ", ".join(r.inputs) or "none")
@@ -70,22 +65,13 @@ def _parts(r: Any) -> Iterator[str]:
 
 def _warnings(r: Any) -> Iterator[str]:
     said = []
-    for name, count in r.leaks.items():
-        if count:
-            late = r.parts[name.split()[0]].rows
-            said.append(f"{name}: {count:,} rows ({count / late:.1%}) have the same input")
-    for name, count in r.same_ids.items():
-        if count:
-            late = r.parts[name.split()[0]].rows
-            said.append(f"{name}: {count:,} rows ({count / late:.1%}) have the same id")
-    if r.unseen:
-        said.append(f"never on in train, but later: {_some(r.unseen)}")
-    if r.dead:
-        said.append(f"never on at all: {_some(r.dead)}")
-    if said:
-        yield ""
-        for sentence in said:
-            yield f"! {sentence}"
+    for what, leaks in (("input", r.leaks), ("id", r.same_ids)):
+        for name, count in leaks.items():
+            share = count / r.parts[name.split()[0]].rows
+            said += [f"! {name}: {count:,} rows ({share:.1%}) have the same {what}"] * bool(count)
+    said += [f"! never on in train, but later: {_some(r.unseen)}"] * bool(r.unseen)
+    said += [f"! never on at all: {_some(r.dead)}"] * bool(r.dead)
+    yield from ["", *said] if said else []
 
 
 def _some(names: Sequence[str], most: int = 8) -> str:
@@ -112,20 +98,20 @@ class PartReport:
     """Labels that are on in some rows, but fewer than `rare_below`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What `inspect` found; `print` it, or take `as_json()`."""
 
     rows: int
     inputs: list[str]
     """Which of features, texts and images there are."""
-    features: int | None
-    sparse: bool
-    zeros: float | None
+    features: int | None = None
+    sparse: bool = False
+    zeros: float | None = None
     """Share of feature values that are 0."""
-    missing_values: int
+    missing_values: int = 0
     """Feature values that are missing (NaN)."""
-    empty_rows: int
+    empty_rows: int = 0
     """Rows without any feature that is not 0, or with an empty text."""
     picture: list[int] | None
     """Channels, height and width of the images."""
@@ -167,7 +153,8 @@ class Report:
         return asdict(self)
 
     def __str__(self) -> str:
-        return _table(self)
+        """A few aligned lines; warnings last, each with what it means."""
+        return "\n".join([*_facts(self), "", *_parts(self), *_warnings(self)])
 
 
 def inspect(dataset: Dataset, rare_below: int = 10) -> Report:
@@ -211,13 +198,7 @@ def _features(dataset: Dataset) -> dict[str, Any]:
     x, texts = dataset.features, dataset.texts
     blank = 0 if texts is None else sum(not text.strip() for text in texts)
     if x is None:
-        return {
-            "features": None,
-            "sparse": False,
-            "zeros": None,
-            "missing_values": 0,
-            "empty_rows": blank,
-        }
+        return {"empty_rows": blank}
     size = max(x.shape[0] * x.shape[1], 1)
     stored = missing = empty = 0
     for block in blocks(x):
