@@ -48,7 +48,8 @@ def write_all(files: Mapping[Path, Write]) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         for path, filled in beside.items():
-            filled.replace(path)
+            with _about(path, filled):
+                filled.replace(path)
         for folder in {path.parent for path in files}:
             _sync(folder)
     finally:

@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 from labelset import report, runs
 
@@ -29,8 +30,7 @@ def run(args: argparse.Namespace) -> None:
     path = folder / "compare.json"
     if not path.is_file():
         raise ValueError(f"{folder}: no comparison: there is no compare.json in it")
-    plan = json.loads(path.read_text(encoding="utf-8"))["plan"]
-    content = report.as_input(runs.judged(runs.Plan(**plan), folder))
+    content = _content(folder, path)
     if args.figures:
         out = Path(args.out or folder / "figures")
         written = list(report.write_figures(content, out))
@@ -44,3 +44,16 @@ def run(args: argparse.Namespace) -> None:
     print("\n".join(map(str, written)))
     if args.figures and not any(file.suffix == ".png" for file in written):
         print("SVG only: PNG needs matplotlib, pip install 'labelset[figures]'")
+
+
+def _content(folder: Path, path: Path) -> report.ReportInput:
+    """What the comparison left; an error names the folder."""
+    try:
+        plan = json.loads(path.read_text(encoding="utf-8"))["plan"]
+        return report.as_input(runs.judged(runs.Plan(**plan), folder))
+    except (EOFError, LookupError, TypeError, ValueError, OSError, BadZipFile) as error:
+        reason = str(error)
+        if str(folder) not in reason or isinstance(error, OSError):
+            file = Path(str(getattr(error, "filename", None) or "a file")).name
+            reason = f"{folder}: damaged comparison: {file} is not as it was saved"
+        raise ValueError(f"{reason}; labelset compare --resume mends what it can") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zipfile
 from collections import Counter
@@ -237,7 +238,8 @@ class SavedModel:
             "about": self.about,
             "files": sums,
         }
-        return json.dumps(about, indent=1, ensure_ascii=False).encode()
+        whole = about | {"sum": _own_sum(about)}
+        return json.dumps(whole, indent=1, ensure_ascii=False).encode()
 
     @classmethod
     def open(cls, path: str | Path) -> SavedModel:
@@ -258,7 +260,7 @@ class SavedModel:
             for name, wanted in saved.get("files", {}).items():
                 if file_sum(folder / Path(name).name) != wanted:
                     raise ValueError(f"{name} is not as it was saved")
-            return cls(
+            model = cls(
                 names=saved["names"],
                 splits={name: _read_split(folder / f"{name}.npz") for name in saved["parts"]},
                 loss=saved["loss"],
@@ -270,9 +272,26 @@ class SavedModel:
                 about=saved["about"],
                 folder=folder,
             )
+            if saved.pop("sum", None) not in (None, _own_sum(saved)):  # older ones have none
+                raise ValueError(f"{MODEL} is not as it was saved")
+            return model
         except DAMAGE as error:
-            what = f"{type(error).__name__}: " if isinstance(error, LookupError) else ""
-            raise ValueError(f"{path}: damaged run: {what}{error}") from None
+            raise ValueError(f"{path}: damaged run: {_reason(error)}") from None
+
+
+def _own_sum(about: dict[str, Any]) -> str:
+    """Of all that `model.json` holds, as JSON gives it back."""
+    content = json.dumps(json.loads(json.dumps(about)), sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a file, in words."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{Path(str(error.filename)).name}: {error.strerror}"
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        return f"{MODEL} is no JSON"
+    return f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else str(error)
 
 
 def _optional(read: Callable[[Any], Any], saved: Any) -> Any:
