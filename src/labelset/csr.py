@@ -139,9 +139,16 @@ def ragged(name: str, rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 
 def entries(
-    pointer_name: str, index_name: str, indptr: Any, indices: Any, n: int
+    pointer_name: str,
+    index_name: str,
+    indptr: Any,
+    indices: Any,
+    n: int,
+    what: str = "label",
+    first: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Checked (row, label) pairs of a compressed sparse matrix."""
+    """Checked (row, label) pairs of a compressed sparse matrix; `what` a column is, and what to
+    call the first row in an error."""
     starts, columns = as_tensor(indptr), as_tensor(indices)
     for name, t in ((pointer_name, starts), (index_name, columns)):
         if t.ndim != 1 or (t.numel() and (t.is_floating_point() or t.dtype == torch.bool)):
@@ -157,29 +164,38 @@ def entries(
     if bool(bad.any()):
         i = int(bad.nonzero()[0])
         raise ValueError(
-            f"label numbers must lie in 0..{n - 1} (n={n}), got {int(columns[i])} "
-            f"in row {int(rows[i])}"
+            f"{what} numbers must lie in 0..{n - 1} (n={n}), got {int(columns[i])} "
+            f"in row {first + int(rows[i])}"
         )
     return rows, columns
 
 
 def assemble(
-    rows: Tensor, columns: Tensor, stored: Tensor | None, count: int, n: int
+    rows: Tensor,
+    columns: Tensor,
+    stored: Tensor | None,
+    count: int,
+    n: int,
+    what: str = "label",
+    first: int = 0,
 ) -> tuple[Tensor, Tensor, int, Tensor | None]:
     """Entries in any order -> rows sorted by label, exact zeros dropped, duplicates refused."""
     if stored is not None:
         keep = stored != 0
         rows, columns, stored = rows[keep], columns[keep], stored[keep]
-    order = torch.argsort(rows * max(n, 1) + columns)
-    rows, columns = rows[order], columns[order]
-    twice = (rows.diff() == 0) & (columns.diff() == 0)
-    if bool(twice.any()):
-        i = int(twice.nonzero()[0])
-        raise ValueError(
-            f"label {int(columns[i])} appears twice in row {int(rows[i])}; "
-            "list each label once, as on or as unknown"
-        )
-    values = None if stored is None else plain(stored[order])
+    place = rows * max(n, 1) + columns
+    if bool((place.diff() <= 0).any()):  # most matrices come sorted
+        place, order = place.sort()
+        rows, columns = rows[order], columns[order]
+        stored = None if stored is None else stored[order]
+        twice = place.diff() == 0
+        if bool(twice.any()):
+            i = int(twice.nonzero()[0])
+            once = "; list each label once, as on or as unknown" if what == "label" else ""
+            raise ValueError(
+                f"{what} {int(columns[i])} appears twice in row {first + int(rows[i])}{once}"
+            )
+    values = None if stored is None else plain(stored)
     return pointers(rows, count), columns.to(torch.int32), n, values
 
 

@@ -44,24 +44,21 @@ class SparseRows:
         `first`: what to call the first row in an error.
         """
         width = csr.fits(check.whole("width", width))
-        rows, columns = _entries(indptr, indices, width, first)
+        place = "feature", first
+        rows, columns = csr.entries("indptr", "indices", indptr, indices, width, *place)
         stored = None
         if values is not None:
             stored = csr.as_tensor(values).to(torch.float32)
             if stored.shape != columns.shape:
                 raise ValueError(f"has {stored.numel()} values for {len(columns)} stored entries")
-            _refuse_infinite(stored, rows + first, columns)
-            keep = stored != 0
-            rows, columns, stored = rows[keep], columns[keep], stored[keep]
-        place = rows * max(width, 1) + columns
-        if bool((place.diff() <= 0).any()):
-            place, order = place.sort()
-            rows, columns = rows[order], columns[order]
-            stored = None if stored is None else stored[order]
-            _refuse_twice(place, width, first)
+            if bool(stored.isinf().any()):
+                i = int(stored.isinf().nonzero()[0])
+                raise ValueError(
+                    f"features must be finite in float32 (NaN: missing), got {float(stored[i]):g} "
+                    f"at row {first + int(rows[i])}, feature {int(columns[i])}"
+                )
         count = len(csr.as_tensor(indptr)) - 1
-        plain = None if stored is None or bool((stored == 1).all()) else stored
-        return cls(csr.pointers(rows, count), columns.to(torch.int32), width, plain)
+        return cls(*csr.assemble(rows, columns, stored, count, width, *place))
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> SparseRows:
@@ -142,42 +139,3 @@ class SparseRows:
         parts = (self.indptr, self.indices, self.filled())
         indptr, indices, filled = (t.to(device, non_blocking=non_blocking) for t in parts)
         return SparseRows(indptr, indices, self.width, None if self.values is None else filled)
-
-
-def _entries(indptr: Any, indices: Any, width: int, first: int) -> tuple[Tensor, Tensor]:
-    starts, columns = csr.as_tensor(indptr), csr.as_tensor(indices)
-    for name, t in (("indptr", starts), ("indices", columns)):
-        if t.ndim != 1 or (t.numel() and (t.is_floating_point() or t.dtype == torch.bool)):
-            raise TypeError(f"{name} must be 1-D whole numbers, got {t.dtype} {tuple(t.shape)}")
-    starts, columns = starts.long(), columns.long()
-    lengths = starts.diff()
-    if len(starts) == 0 or starts[0] != 0 or starts[-1] != len(columns):
-        raise ValueError(f"indptr must run from 0 to {len(columns)}, the stored entries")
-    if bool((lengths < 0).any()):
-        raise ValueError("indptr must never fall")
-    rows = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
-    bad = (columns < 0) | (columns >= width)
-    if bool(bad.any()):
-        i = int(bad.nonzero()[0])
-        raise ValueError(
-            f"feature numbers must lie in 0..{width - 1} ({width} features), got "
-            f"{int(columns[i])} in row {first + int(rows[i])}"
-        )
-    return rows, columns
-
-
-def _refuse_infinite(stored: Tensor, rows: Tensor, columns: Tensor) -> None:
-    bad = stored.isinf()
-    if bool(bad.any()):
-        i = int(bad.nonzero()[0])
-        raise ValueError(
-            f"features must be finite in float32 (NaN: missing), got {float(stored[i]):g} at row "
-            f"{int(rows[i])}, feature {int(columns[i])}"
-        )
-
-
-def _refuse_twice(place: Tensor, width: int, first: int) -> None:
-    twice = place.diff() == 0
-    if bool(twice.any()):
-        at = int(place[int(twice.nonzero()[0])])
-        raise ValueError(f"feature {at % width} appears twice in row {first + at // width}")
