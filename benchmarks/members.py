@@ -79,7 +79,7 @@ def measure(file, args):
         threshold = best_threshold(done.scores, y)
         own, seen = (
             quality(done.scores, y, threshold),
-            quality(done.model(x_test), y_test, threshold),
+            quality(done.model.scores(x_test), y_test, threshold),
         )
         line = f"{name:12} {loss:12} {done.seconds:8.2f} {busy:8.2f} {busy / spent:8.2f}"
         print(f"{line} {own[0]:8.4f} {own[1]:8.4f} {seen[0]:8.4f} {seen[1]:8.4f}", flush=True)

@@ -229,7 +229,8 @@ def test_a_forest_in_the_folder_of_a_model(saved):
     assert torch.equal(scores, log_odds(run.estimator(run.encoder(data))))
     assert bool(scores.isfinite().all())
     torch.testing.assert_close(
-        again.predictor.probabilities(scores), run.estimator(run.encoder(data)).clamp(1e-4, 1 - 1e-4)
+        again.predictor.probabilities(scores),
+        run.estimator(run.encoder(data)).clamp(1e-4, 1 - 1e-4),
     )
     assert "estimator.safetensors" in json.loads((folder / "model.json").read_text())["files"]
     with pytest.raises(ValueError, match="holds no head, a forest"):

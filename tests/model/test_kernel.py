@@ -18,19 +18,19 @@ def test_it_is_its_formula(machine):
     x = torch.randn(11, 3, generator=torch.Generator().manual_seed(1))
     kernel = torch.exp(-0.7 * torch.cdist(x.double(), machine.rows.double()).square())
     estimate = kernel @ machine.coefficients.double() + machine.means
-    torch.testing.assert_close(machine(x), log_odds(estimate), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(machine.scores(x), log_odds(estimate), atol=1e-5, rtol=1e-5)
 
 
 def test_a_row_alone_and_among_others(machine, monkeypatch):
     x = torch.randn(300, 3)
-    whole = machine(x)
-    alone = torch.cat([machine(row[None]) for row in x])
+    whole = machine.scores(x)
+    alone = torch.cat([machine.scores(row[None]) for row in x])
     monkeypatch.setattr("labelset.model.kernel.ENTRIES", 1)
-    for other in (machine(x), alone):
+    for other in (machine.scores(x), alone):
         torch.testing.assert_close(other, whole, atol=1e-6, rtol=1e-6)
-    assert machine(x[:0]).shape == (0, 5)
+    assert machine.scores(x[:0]).shape == (0, 5)
     with pytest.raises(ValueError, match=r"takes \(rows, 3\) features, got \(300, 2\)"):
-        machine(x[:, :2])
+        machine.scores(x[:, :2])
 
 
 def test_log_odds_rise_and_are_those_of_probabilities():
@@ -44,7 +44,7 @@ def test_log_odds_rise_and_are_those_of_probabilities():
 
 def test_a_file_gives_the_same_machine(machine):
     again = KernelMachine.from_tensors(load(save(machine.tensors())))
-    assert torch.equal(again(machine.rows), machine(machine.rows))
+    assert torch.equal(again.scores(machine.rows), machine.scores(machine.rows))
     assert again.nbytes == machine.nbytes == 4 * (40 * 3 + 40 * 5 + 5)
     assert (again.width, again.labels, again.gamma) == (3, 5, 0.7)
 

@@ -71,7 +71,7 @@ def test_logits_are_what_the_formula_says(rows, layers):
     expected = torch.stack([by_hand(net, k, rows) for k in range(MEMBERS)]).float()
     torch.testing.assert_close(net.logits(rows), expected, rtol=1e-4, atol=1e-4)
     for k in range(MEMBERS):
-        torch.testing.assert_close(net.member(k)(rows), expected[k], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(net.member(k).scores(rows), expected[k], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -80,39 +80,39 @@ def test_scores_are_the_mean_over_members(rows, name):
     logits = net.logits(rows).double()
     if not net.linked:
         assert name == "two-way"
-        torch.testing.assert_close(net(rows).double(), logits.mean(0), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(net.scores(rows).double(), logits.mean(0), rtol=1e-5, atol=1e-5)
         return
     link = torch.sigmoid if net.loss is None else net.loss.link
     mean = torch.stack([link(v) for v in logits]).clamp(1e-13, 1 - 1e-13).mean(0)
-    torch.testing.assert_close(net(rows).double(), mean.logit(), rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(net.scores(rows).double(), mean.logit(), rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_kept_and_exported(rows, name):
     net = networks(LOSSES[name])
     again = Mlp.from_tensors(load(save(net.tensors())))
-    assert torch.equal(again(rows), net(rows))
+    assert torch.equal(again.scores(rows), net.scores(rows))
     assert (again.width, again.labels, len(again)) == (FEATURES, LABELS, MEMBERS)
     assert again.nbytes == net.nbytes > 0
     some = torch.export.Dim("rows")
     program = torch.export.export(net.module(), (rows,), dynamic_shapes=({0: some},))
-    torch.testing.assert_close(program.module()(rows[:9]), net(rows[:9]))
+    torch.testing.assert_close(program.module()(rows[:9]), net.scores(rows[:9]))
 
 
 def test_a_row_has_the_same_scores_alone_and_sparse(rows):
     net = networks()
-    together = net(rows)
-    alone = torch.cat([net(row[None]) for row in rows])
+    together = net.scores(rows)
+    alone = torch.cat([net.scores(row[None]) for row in rows])
     torch.testing.assert_close(alone, together, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(net(sparse(rows)), together, rtol=1e-5, atol=1e-5)
-    assert net(rows[:0]).shape == (0, LABELS)
+    torch.testing.assert_close(net.scores(sparse(rows)), together, rtol=1e-5, atol=1e-5)
+    assert net.scores(rows[:0]).shape == (0, LABELS)
     with pytest.raises(ValueError, match=r"take \(rows, 7\) features, got \(40, 6\)"):
-        net(rows[:, :6])
+        net.scores(rows[:, :6])
 
 
 def test_scores_are_finite_where_a_link_gives_0_or_1():
     net = networks(build("bce", smoothing=0.5))
-    scores = net(torch.full((2, FEATURES), 1e6))
+    scores = net.scores(torch.full((2, FEATURES), 1e6))
     assert bool(scores.isfinite().all())
 
 

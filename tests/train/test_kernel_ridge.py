@@ -60,7 +60,7 @@ def test_like_scikit_learns(table, unknown):
             own = torch.cat([own, torch.zeros(7, dtype=torch.bool)])
             each.append(by_scikit_learn(both, padded, own, last))
         mean = log_odds(torch.stack(each).mean(0))
-        torch.testing.assert_close(made.model(new)[:, label], mean, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(made.model.scores(new)[:, label], mean, atol=1e-3, rtol=1e-3)
 
 
 def test_a_row_has_no_part_in_its_own_score(table):
@@ -82,7 +82,7 @@ def test_labels_that_say_little(table):
     p = torch.sigmoid(made.scores)
     assert float(p[:, 0].max()) < 0.05
     assert float(p[:, 1].min()) > 0.95
-    assert bool(made.model(x).isfinite().all())
+    assert bool(made.model.scores(x).isfinite().all())
 
 
 def test_settings_side_by_side(table):
@@ -104,7 +104,7 @@ def test_without_members_there_is_a_model_of_all_rows(table):
     for label in range(LABELS):
         estimate = by_scikit_learn(x, y[:, label], everything, everything)
         torch.testing.assert_close(
-            made.model(x)[:, label], log_odds(estimate), atol=1e-3, rtol=1e-3
+            made.model.scores(x)[:, label], log_odds(estimate), atol=1e-3, rtol=1e-3
         )
 
 
@@ -113,7 +113,7 @@ def test_sparse_rows_are_made_dense(table):
     rows = SparseRows.from_scipy(csr_matrix(x.numpy()))
     made = fit(rows, y, folds)
     assert torch.equal(made.scores, fit(x, y, folds).scores)
-    assert torch.equal(made.model(rows), made.model(x))
+    assert torch.equal(made.model.scores(rows), made.model.scores(x))
 
 
 def test_what_cannot_be_done_fails_or_is_refused(table):

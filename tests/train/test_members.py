@@ -57,7 +57,7 @@ def test_learns_and_scores_are_the_members_own(kind, request):
     assert done.loss is None
     assert done.seconds > 0
     for k in range(FOLDS):
-        close(done.model.member(k)(x[folds == k]), done.scores[folds == k])
+        close(done.model.member(k).scores(x[folds == k]), done.scores[folds == k])
     assert done.about["sparse"] == (kind == "few")
 
 
@@ -79,7 +79,7 @@ def test_a_member_is_the_same_alone_and_beside_others(dense):
     (together,) = fit(dense, settings)
     (alone,) = fit((x, y, torch.where(folds == 0, 0, -1)), settings)
     close(alone.scores[folds == 0], together.scores[folds == 0])
-    close(alone.model(x), together.model.member(0)(x))
+    close(alone.model.scores(x), together.model.member(0).scores(x))
     assert bool((alone.scores[folds != 0] == 0).all())
     (beside,) = fit((x, y, torch.where(folds == 1, 1, -1)), settings)
     close(beside.scores[folds == 1], together.scores[folds == 1])
@@ -91,7 +91,7 @@ def test_settings_are_fitted_as_if_alone_and_equal_calls_are_equal(dense):
     for settings, one in zip([SETTINGS, *others, SETTINGS], many, strict=True):
         (again,) = fit(dense, settings, seed=3)
         assert torch.equal(again.scores, one.scores)
-        assert torch.equal(again.model(dense[0]), one.model(dense[0]))
+        assert torch.equal(again.model.scores(dense[0]), one.model.scores(dense[0]))
     assert not torch.equal(fit(dense, seed=4)[0].scores, many[0].scores)
     assert not torch.equal(many[0].model.first[:, 0], many[0].model.first[:, 1])
 
@@ -101,14 +101,16 @@ def test_features_may_come_dense_or_sparse(kind, request):
     x, y, folds = request.getfixturevalue(kind)
     (a,), (b,) = fit((x, y, folds)), fit((sparse(x), y, folds))
     close(a.scores, b.scores)
-    close(a.model(sparse(x)), b.model(x))
+    close(a.model.scores(sparse(x)), b.model.scores(x))
 
 
 def test_dense_features_of_any_scale(dense):
     x, y, folds = dense
     (a,), (b,) = fit((x, y, folds)), fit((x * 1000 + 5000, y, folds))
     torch.testing.assert_close(a.scores, b.scores, rtol=0.01, atol=0.02)
-    torch.testing.assert_close(a.model(x), b.model(x * 1000 + 5000), rtol=0.01, atol=0.02)
+    torch.testing.assert_close(
+        a.model.scores(x), b.model.scores(x * 1000 + 5000), rtol=0.01, atol=0.02
+    )
 
 
 def test_all_rows_fitted_by_one(dense):
@@ -116,7 +118,7 @@ def test_all_rows_fitted_by_one(dense):
     (done,) = fit((x, y, torch.full((ROWS,), -1)))
     assert bool((done.scores == 0).all())
     assert len(done.model) == 1
-    assert float(((done.model(x) > 0) == (y > 0.5)).float().mean()) > 0.7
+    assert float(((done.model.scores(x) > 0) == (y > 0.5)).float().mean()) > 0.7
 
 
 @pytest.mark.parametrize("name", losses.names())
@@ -283,7 +285,7 @@ def test_resumed_training_ends_as_if_nothing_had_happened(
         again = fit(table, *settings, **options)
         for a, b in zip(whole, again, strict=True):
             assert torch.equal(a.scores, b.scores)
-            assert torch.equal(a.model(table[0]), b.model(table[0]))
+            assert torch.equal(a.model.scores(table[0]), b.model.scores(table[0]))
         (done, _) = fit(table, *settings, **options)
         assert torch.equal(done.scores, whole[0].scores)
 

@@ -27,7 +27,7 @@ class KernelMachine:
     ...     means=torch.tensor([0.25]), gamma=1.0)
     >>> machine
     KernelMachine(2 rows, 1 features, 1 labels)
-    >>> torch.sigmoid(machine(torch.tensor([[0.0], [9.0]])))
+    >>> torch.sigmoid(machine.scores(torch.tensor([[0.0], [9.0]])))
     tensor([[0.7500],
             [0.2500]])
     """
@@ -83,7 +83,7 @@ class KernelMachine:
     def _lengths(self) -> Tensor:
         return self.rows.double().square().sum(1)
 
-    def __call__(self, features: Any) -> Tensor:
+    def scores(self, features: Any) -> Tensor:
         """(rows, labels) float32 log-odds of a tensor or of sparse rows.
 
         Computed in float64, so that a row has the same ones alone and among others.

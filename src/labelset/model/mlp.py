@@ -117,7 +117,7 @@ class Mlp:
     # ---- evaluated ------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def __call__(self, features: Any) -> Tensor:
+    def scores(self, features: Any) -> Tensor:
         """(rows, labels) float32 scores of a tensor, sparse rows, or rows on disk, on the CPU."""
         if len(features.shape) != 2 or features.shape[1] != self.width:
             got = tuple(features.shape)

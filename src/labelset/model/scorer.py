@@ -54,8 +54,7 @@ class Scorer:
     def of_features(self, features: Any) -> Tensor:
         """The scores of what the encoder gives: a tensor, sparse rows, or rows on disk."""
         if not isinstance(self.model, Head):
-            score = getattr(self.model, "scores", self.model)
-            return score(features)  # type: ignore[no-any-return]
+            return self.model.scores(features)  # type: ignore[no-any-return]
         sparse = isinstance(features, SparseRows | StoredSparse)
         if sparse and not self._by_feature:
             store_by_feature(self.model, features.shape[1])

@@ -474,7 +474,7 @@ class _Macro(_Measure):
         return {"kept": Kept(torch.from_numpy(p), truth)}
 
     def best(self, state: State) -> float:
-        p, labels = state["kept"].together()
+        p, labels, _ = state["kept"].together()
         ranks = positive_ranks(p, labels, by_class=True)
         f = 2 * ranks.on_at_least / (ranks.at_least + ranks.on[ranks.line])
         each = torch.zeros(labels.n, dtype=f.dtype).scatter_reduce(0, ranks.line, f, "amax")
@@ -482,8 +482,8 @@ class _Macro(_Measure):
 
     def judged(self, chosen: State, own: State) -> float:
         name, settings = TUNED["f1-macro"]
-        p, labels = own["kept"].together()
-        rule = decide.build(name, **settings).fit(*chosen["kept"].together())
+        p, labels, _ = own["kept"].together()
+        rule = decide.build(name, **settings).fit(*chosen["kept"].together()[:2])
         try:
             return self.metric(rule(p), labels)
         except ValueError:

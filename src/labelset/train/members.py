@@ -206,7 +206,7 @@ def _fit(
     scores = torch.zeros(len(data.folds), data.labels.n)
     for k in range(data.members):
         own = (data.folds == k).nonzero()[:, 0]
-        scores[own.cpu()] = model.member(k)(data.features[own].to("cpu"))
+        scores[own.cpu()] = model.member(k).scores(data.features[own].to("cpu"))
     if not bool(scores.isfinite().all()):
         raise Diverged("a score is infinite or NaN; lower lr")
     about = {
