@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labelset import encode, heads, losses
+from labelset import encode, heads, losses, metrics
 from labelset.calibrate import build as build_calibrator
 from labelset.calibrate import linked
 from labelset.data import Dataset, Schema, SparseRows
 from labelset.files import write_bytes
-from labelset.labels import Labels
 from labelset.losses import AxisLoss, ConfusionLoss, Loss
 from labelset.model import Blend, Part, Predictor, SavedModel, Scorer, Split, mixed
 from labelset.ranks import Ranks
@@ -27,6 +27,7 @@ from labelset.runs.folder import is_whole, judge_and_save, with_sum, without_sum
 from labelset.runs.folds import Development
 from labelset.runs.plan import Plan, Task, parse
 from labelset.train.fitted import Failed, Fitted
+from labelset.train.solve import Problem, solve
 
 SOLVED = ("bce", "squared-hinge", "asl", "spa", "hill", "two-way", "sigmoid-f1")
 """Losses of the heads that are solved, unless losses are named."""
@@ -119,9 +120,11 @@ class Search:
         """The metric that was asked for, larger is better, with its best thresholds."""
         rows = development.unseen
         p = probabilities(fitted.loss, fitted.scores[rows])
-        chosen = select([p], development.labels[rows], self.plan.optimise, picks=1)
-        sign = 1 if _metric(self.plan.optimise).higher_is_better else -1
-        return sign * chosen.value
+        try:
+            chosen = select([p], development.labels[rows], self.plan.optimise, picks=1)
+        except ValueError:  # the metric is not defined on these rows
+            return -math.inf
+        return chosen.value if metrics.build(self.plan.optimise).higher_is_better else -chosen.value
 
     # ---- what is kept ---------------------------------------------------------------------------
 
@@ -245,64 +248,73 @@ def frequencies(search: Search) -> Iterator[Outcome]:
 
 
 def linear(search: Search) -> Iterator[Outcome]:
-    """Heads, solved: of each loss the best strength, and of the losses the best few."""
-    from labelset.train.solve import Problem, solve
+    """Heads, solved: of each loss the best strength, and of the losses the best few.
 
-    def problems(tasks: Sequence[tuple[Task, float]]) -> list[Problem]:
-        made = []
-        for task, strength in tasks:
-            loss, loss_settings = parse(task.loss)
-            head, head_settings = parse(task.head)
-            built = losses.build(loss, **loss_settings)
-            head_settings = _head_settings(head, head_settings, search.development.labels)
-            made.append(Problem(built, strength, head, head_settings))
-        return made
-
-    development = search.development
+    The baseline comes first, whatever the budget: without it nothing can be compared.
+    """
     tasks = [Task(loss, head, 0) for loss in _losses(search) for head in search.plan.heads]
+    base = next(task for task in tasks if task.key == search.plan.base)
+    best, failed = _screened(search, [base], None)
+    yield base, failed.get(base) or _solved(search, base, best[base][1], None)
+    others = [task for task in tasks if task != base]
+    best, failed = _screened(search, others, search.seconds)
+    yield from failed.items()
+    ranked = sorted(best, key=lambda task: -best[task][0])
+    taken = ranked if search.named else ranked[: FINALISTS - 1]
+    for task in ranked:
+        if task in taken:
+            yield task, _solved(search, task, best[task][1], search.seconds)
+        else:
+            yield task, LeftOut(f"others were better in a trial on {SAMPLE} rows at most")
+
+
+def _screened(
+    search: Search, tasks: Sequence[Task], seconds: float | None
+) -> tuple[dict[Task, tuple[float, float]], dict[Task, Failed]]:
+    """Of each task the metric on some rows and the strength it is best with, or why there is
+    none."""
+    screen = search.development.sample(SAMPLE)
     tried = [
         (task, strength)
         for task in tasks
-        for strength in strengths(
-            losses.build(parse(task.loss)[0], **parse(task.loss)[1]), search.sparse
-        )
+        for strength in strengths(_problem(search, task).loss, search.sparse)
     ]
-    screen = development.sample(SAMPLE)
     fits = solve(
         search.inputs[screen.rows],
         screen.labels,
         screen.folds,
-        problems(tried),
+        [_problem(search, task, strength) for task, strength in tried],
         final="none",
-        seconds=search.seconds,
+        seconds=seconds,
     )
     best: dict[Task, tuple[float, float]] = {}
-    reasons: dict[Task, str] = {}
+    failed: dict[Task, Failed] = {}
     for (task, strength), fitted in zip(tried, fits, strict=True):
         if isinstance(fitted, Failed):
-            reasons.setdefault(task, fitted.reason)
+            failed.setdefault(task, fitted)
             continue
         value = search.value(fitted, screen)
         if task not in best or value > best[task][0]:
             best[task] = (value, strength)
-    for task, reason in reasons.items():
-        if task not in best:
-            yield task, Failed(reason)
-    ranked = sorted(best, key=lambda task: -best[task][0])
-    base = [task for task in ranked if task.key == search.plan.base]
-    taken = ranked if search.named else [*base, *(t for t in ranked if t not in base)][:FINALISTS]
-    for task in ranked:
-        if task not in taken:
-            yield task, LeftOut(f"{len(screen.rows)} rows ranked it behind others")
-    for task in taken:
-        (fitted,) = solve(
-            search.features,
-            development.labels,
-            development.folds,
-            problems([(task, best[task][1])]),
-            seconds=search.seconds,
-        )
-        yield task, fitted
+    return best, {task: why for task, why in failed.items() if task not in best}
+
+
+def _solved(search: Search, task: Task, strength: float, seconds: float | None) -> Fitted | Failed:
+    development, problem = search.development, _problem(search, task, strength)
+    (fitted,) = solve(
+        search.features, development.labels, development.folds, [problem], seconds=seconds
+    )
+    return fitted
+
+
+def _problem(search: Search, task: Task, strength: float = 1.0) -> Problem:
+    loss, loss_settings = parse(task.loss)
+    head, head_settings = parse(task.head)
+    if head == "dft":
+        labels = search.development.labels
+        most = max(1, min(int(labels.counts().max()), (labels.n - 1) // 2))
+        head_settings = {"k": most, "slack": 16} | head_settings
+    return Problem(losses.build(loss, **loss_settings), strength, head, head_settings)
 
 
 def _losses(search: Search) -> list[str]:
@@ -335,13 +347,6 @@ def _total(loss: Loss, v: Tensor, y: Tensor) -> Tensor:
 
     summed = replace(loss, reduction="sum") if hasattr(loss, "reduction") else loss
     return summed(v, y) + summed(v, 1 - y)
-
-
-def _head_settings(head: str, settings: dict[str, Any], labels: Labels) -> dict[str, Any]:
-    if head != "dft":
-        return settings
-    most = max(1, min(int(labels.counts().max()), (labels.n - 1) // 2))
-    return {"k": most, "slack": 16} | settings
 
 
 def kernel(search: Search) -> Iterator[Outcome]:
@@ -495,9 +500,3 @@ def nbytes(model: Any) -> float:
     if isinstance(model, heads.Head):
         return sum(p.numel() * p.element_size() for p in model.parameters())
     return float(model.nbytes)
-
-
-def _metric(name: str) -> Any:
-    from labelset.metrics import build
-
-    return build(name)

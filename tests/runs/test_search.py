@@ -1,0 +1,213 @@
+"""A search from data to answer: every family, on folds, with a blend where a test allows one."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from labelset import Labels
+from labelset.cli import main
+from labelset.data import Dataset
+from labelset.metrics import build
+from labelset.model import Blend, SavedModel
+from labelset.runs import Plan, Standing, compare
+from labelset.runs.comparison import choose_found
+from labelset.runs.folds import Development
+
+FAMILIES = {"bce+linear", "frequency", "kernel-ridge", "extra-trees", "bce+mlp", "asl+mlp", "blend"}
+
+
+def data(rows=260, valid=0, seed=0):
+    """Labels that depend on features by a line, by a product and not at all."""
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, 5, generator=g)
+    noise = torch.randn(rows, 4, generator=g)
+    truth = torch.stack([x[:, 0], x[:, 1], 2 * x[:, 2] * x[:, 3], torch.zeros(rows)], dim=1)
+    test = rows // 4
+    split = [0] * (rows - test - valid) + [1] * valid + [2] * test
+    return Dataset.from_arrays(x, truth + 0.5 * noise > 0.6, names=[*"abcd"], split=split)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return compare(data(), Plan(), tmp_path_factory.mktemp("search") / "run")
+
+
+def test_every_family_stands_in_one_table(found):
+    assert set(found.standings) >= FAMILIES
+    product = {key: _ap(found.run(key), 2) for key in FAMILIES}
+    assert product["bce+linear"] < 0.6 < min(product["kernel-ridge"], product["blend"])
+    assert found.search["left_out"]
+    assert json.loads((found.out / "compare.json").read_text())["search"]["blend"]["weights"]
+
+
+def _ap(run, label):
+    part = run.splits["test"]
+    return build("map@class")(part.scores[:, [label]], part.labels.dense()[:, [label]])
+
+
+def test_the_recommended_model_is_ready_for_use(found):
+    run, test = SavedModel.open(found.out), data().part("test")
+    assert torch.equal(run.score(test), run.splits["test"].scores)
+    assert run.rule is not None
+    assert found.best in found.recommendation or "the blend of" in found.recommendation
+    own = next(
+        s for s in found.standings[found.best] if (s.stage, s.metric) == ("tuned", "f1-micro")
+    )
+    got = build("f1-micro")(run.predictor.sets(run.score(test)), test.labels)
+    assert got == pytest.approx(own.mean, abs=0.05)
+
+
+def test_all_training_rows_choose(found):
+    valid = found.run("bce+linear").splits["valid"]
+    assert valid.labels == data().part("train").labels
+    assert bool((valid.scores != 0).all())
+
+
+def test_a_blend_is_the_mean_of_its_parts(found, tmp_path):
+    run = found.run("blend")
+    assert isinstance(run.estimator, Blend)
+    parts = run.estimator.parts
+    weights = {part.name: part.weight for part in parts}
+    assert weights == pytest.approx(found.search["blend"]["weights"])
+    features = run.encoder(data().part("test"))
+    mean = sum(
+        part.weight * part.calibrator(found.run(part.name).splits["test"].scores) for part in parts
+    )
+    torch.testing.assert_close(
+        run.estimator.scores(features).sigmoid(), mean.float(), atol=1e-5, rtol=0
+    )
+    run.save(tmp_path / "b")
+    path = tmp_path / "b" / "estimator.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"damaged run: estimator\.safetensors is not as it was"):
+        SavedModel.open(tmp_path / "b")
+
+
+def test_stopped_half_way_it_goes_on_to_the_same_end(found, tmp_path):
+    out, seen = tmp_path / "r", []
+
+    def stop(task, news):
+        seen.append(task.key)
+        if task.key == "kernel-ridge":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(data(), Plan(), out, progress=stop)
+    first = [*seen]
+    seen.clear()
+    again = compare(
+        data(), Plan(), out, resume=True, progress=lambda task, _: seen.append(task.key)
+    )
+    assert "bce+linear" in first
+    assert "bce+linear" not in seen
+    assert again.rows == found.rows
+    assert again.recommendation == found.recommendation
+
+
+def test_given_validation_rows_choose_and_are_fitted_on_in_the_end(tmp_path):
+    given = data(valid=60)
+    found = compare(given, Plan(losses=("bce",)), tmp_path / "r")
+    part = found.run("bce+linear").splits["valid"]
+    assert part.labels == given.part("valid").labels
+    assert "chosen by 60 validation rows" in found.recommendation
+    run = found.run("bce+linear")
+    assert not torch.allclose(run.score(given.part("valid")), part.scores)  # it has seen them since
+
+
+def test_own_labels_have_no_say_in_a_rows_score(tmp_path):
+    """With labels drawn at random, whatever is good on unseen rows has leaked."""
+    g = torch.Generator().manual_seed(3)
+    y = torch.rand(240, 3, generator=g) < 0.3
+    noise = replace(data(240), labels=Labels.from_dense(y), names=[*"abc"])
+    found = compare(noise, Plan(optimise="map@class"), tmp_path / "r")
+    for key in found.standings:
+        part = found.run(key).splits["valid"]
+        auc = build("auroc@class")(part.scores, part.labels) if key != "frequency" else 0.5
+        assert abs(auc - 0.5) < 0.12, key
+
+
+def held(mean, metric="map@class"):
+    return [Standing("raw", metric, mean, 0.0, 0.0, 0.0, 0.0, "no difference")]
+
+
+def test_a_blend_is_chosen_only_where_the_nested_test_allows_it():
+    valid = {"bce+linear": held(0.5), "extra-trees": held(0.6), "blend": held(0.7)}
+    plan = Plan(optimise="map@class")
+    assert choose_found(valid, plan, {"passes": True}) == "blend"
+    assert choose_found(valid, plan, {"passes": False}) == "extra-trees"
+    assert choose_found(valid, replace(plan, single=True), {"passes": True}) == "extra-trees"
+
+
+def test_an_estimator_that_no_file_can_hold_is_shown_and_not_chosen(tmp_path):
+    spec = "sklearn.neighbors.KNeighborsClassifier:n_neighbors=5"
+    found = compare(data(), Plan(losses=("bce",), also=(spec, "sklearn.nope.X")), tmp_path / "r")
+    assert spec in found.standings
+    assert "cannot be turned into" in found.run(spec).about["fit"]["unsaved"]
+    assert not found.run(spec).can_score
+    assert found.best != spec
+    assert "sklearn.nope" in found.failed["sklearn.nope.X"]
+
+
+@pytest.mark.parametrize("kind", ["one positive", "always", "never", "constant", "few", "unknown"])
+def test_bad_data_is_fitted_as_far_as_it_goes(kind, tmp_path):
+    given = data(36 if kind == "few" else 120)
+    y, x = given.labels.dense(), given.features.clone()
+    if kind == "one positive":
+        y[:, 3] = 0
+        y[5, 3] = 1
+    elif kind in ("always", "never"):
+        y[:, 3] = float(kind == "always")
+    elif kind == "constant":
+        x[:, 1], x[:, 2] = 7.0, torch.nan
+    elif kind == "unknown":
+        y[torch.rand(y.shape, generator=torch.Generator().manual_seed(0)) < 0.3] = torch.nan
+    given = replace(given, features=x, labels=Labels.from_dense(y))
+    found = compare(given, Plan(losses=("bce",)), tmp_path / "r")
+    best = SavedModel.open(found.out)
+    assert bool(best.score(given.part("test")).isfinite().all())
+    assert found.recommendation.startswith("Use ")
+
+
+def test_too_few_rows_say_so(tmp_path):
+    one = data(40).rows(torch.tensor([0, 39]))
+    with pytest.raises(ValueError, match="too few"):
+        compare(one, Plan(), tmp_path / "r")
+
+
+def test_out_of_time_the_baseline_is_there_all_the_same(tmp_path):
+    found = compare(data(), Plan(seconds=1e-3), tmp_path / "r")
+    assert found.best in found.standings
+    assert "bce+linear" in found.standings
+    assert found.failed
+
+
+def test_equal_inputs_share_a_fold():
+    given = data(80)
+    twice = replace(
+        given, features=given.features[torch.arange(80) // 2], split=torch.zeros(80).to(torch.int8)
+    )
+    folds = Development.of(twice, 4).folds
+    assert torch.equal(folds[0::2], folds[1::2])
+    assert folds.bincount().tolist() == [20] * 4
+
+
+def test_from_the_command_line(tmp_path, capsys):
+    given = data(160)
+    np.savez(tmp_path / "d.npz", X=given.features.numpy(), Y=given.labels.dense().numpy())
+    out = tmp_path / "r"
+    command = ["compare", str(tmp_path / "d.npz"), "--losses", "bce", "asl", "--out", str(out)]
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    assert "extra-trees" in shown.out
+    assert "s] kernel-ridge: f1-micro 0." in shown.err
+    page = (out / "report.html").read_text()
+    assert "a weighted mean of the candidates" in page
+    assert (
+        main(["predict", str(out), str(tmp_path / "d.npz"), "--out", str(tmp_path / "p.csv")]) == 0
+    )
+    assert main(["evaluate", str(out)]) == 0
+    assert main(["compare", *command[1:]]) == 2
+    assert "--resume, or --force" in capsys.readouterr().err
