@@ -143,12 +143,19 @@ def test_a_blend_is_chosen_only_where_the_nested_test_allows_it():
 
 def test_an_estimator_that_no_file_can_hold_is_shown_and_not_chosen(tmp_path):
     spec = "sklearn.neighbors.KNeighborsClassifier:n_neighbors=5"
-    found = compare(data(), Plan(losses=("bce",), also=(spec, "sklearn.nope.X")), tmp_path / "r")
+    broken = "sklearn.neighbors.KNeighborsClassifier:n_neighbors=0"
+    found = compare(data(), Plan(losses=("bce",), also=(spec, broken)), tmp_path / "r")
     assert spec in found.standings
     assert "cannot be turned into" in found.run(spec).about["fit"]["unsaved"]
     assert not found.run(spec).can_score
     assert found.best != spec
-    assert "sklearn.nope" in found.failed["sklearn.nope.X"]
+    assert "n_neighbors" in found.failed[broken]
+
+
+def test_an_estimator_that_there_is_not_is_refused_before_anything_is_fitted(tmp_path):
+    with pytest.raises(ValueError, match=r"sklearn\.nope, which cannot be imported"):
+        compare(data(), Plan(also=("sklearn.nope.X",)), tmp_path / "r")
+    assert not (tmp_path / "r" / "work").exists()
 
 
 @pytest.mark.parametrize("kind", ["one positive", "always", "never", "constant", "few", "unknown"])

@@ -525,7 +525,7 @@ def _blame(verdicts: list[_Verdict]) -> list[list[int]]:
 
 def _histogram(verdicts: list[_Verdict]) -> dict[str, Any] | None:
     """Rows by radius, in equal steps of its logarithm."""
-    good = [verdict for verdict in verdicts if verdict.radius > 0]
+    good = [verdict for verdict in verdicts if 0 < verdict.radius < math.inf]  # inf: all unknown
     if not good:
         return None
     logs = np.log10([verdict.radius for verdict in good])

@@ -27,6 +27,7 @@ from labelset.runs.folder import is_whole, judge_and_save, with_sum, without_sum
 from labelset.runs.folds import Development
 from labelset.runs.plan import Plan, Task, parse
 from labelset.train.fitted import Failed, Fitted
+from labelset.train.rivals import Estimator, estimator
 from labelset.train.solve import Problem, solve
 
 SOLVED = ("bce", "squared-hinge", "asl", "spa", "hill", "two-way", "sigmoid-f1")
@@ -80,6 +81,7 @@ class Search:
     began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
+        self.others = [Estimator.parse(spec) for spec in self.plan.also]  # wrong names, said early
         self.encoder, self.inputs = encode.encoded(
             encode.as_encoder(self.plan.build_encoder(), self.dataset),
             self.dataset,
@@ -404,18 +406,16 @@ def networks(search: Search) -> Iterator[Outcome]:
 
 def others(search: Search) -> Iterator[Outcome]:
     """Estimators that were named."""
-    from labelset.train.rivals import estimator
-
     development = search.development
-    for spec in search.plan.also:
+    for other in search.others:
         fitted = estimator(
-            spec,
+            other,
             search.features,
             development.labels,
             development.folds,
             seconds=search.seconds,
         )
-        yield Task("", spec, 0), fitted
+        yield Task("", other.spec, 0), fitted
 
 
 FAMILIES: dict[str, Callable[[Search], Iterator[Outcome]]] = {
