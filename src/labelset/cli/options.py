@@ -20,7 +20,10 @@ from typing import Any
 from labelset import data
 from labelset.files import folder_lock
 
-ENCODER = "features, tfidf:svd=200, sentence:model=FOLDER, conv, vision:model=FOLDER (by the data)"
+ENCODER = (
+    "features, tfidf:words=2,characters=0, table (both), sentence:model=FOLDER, conv, "
+    "vision:model=FOLDER (by the data)"
+)
 ASKED = 128 + 15
 """Exit status after SIGTERM, as shells have it."""
 
