@@ -81,7 +81,7 @@ def test_a_file_gives_options_and_the_command_line_overrides_it(tmp_path, capsys
     assert got["losses"] == ["bce", "asl:gamma_neg=2"]
     assert (got["time-budget"], got["missing"], got["quiet"]) == ("90", 0.25, True)
     assert got["train"] == ["ema=0.99", "optimiser=sgd"]
-    assert (got["source"], got["epochs"]) == ("digits", 20)  # not in the file: as without one
+    assert (got["source"], got["baseline"]) == ("digits", "bce")  # not in the file: as without one
     changes = ["--losses", "spa", "--out", "other", "--no-quiet", "--train", "ema=0.5"]
     got = resolved(capsys, "compare", "yeast", f"--config={file}", *changes)
     assert (got["losses"], got["out"], got["quiet"]) == (["spa"], "other", False)

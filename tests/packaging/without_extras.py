@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 OPTIONAL = {
-    *("sklearn", "scipy", "optuna", "transformers", "tokenizers", "accelerate", "torchmetrics"),
+    *("sklearn", "optuna", "transformers", "tokenizers", "accelerate", "torchmetrics"),
     *("lightning", "matplotlib", "PIL", "qtawesome", "river", "highspy", "flint"),
     *("onnx", "onnxruntime", "onnxscript", "keras", "jax", "tensorflow", "yaml", "timm"),
     *("torchvision", "pandas", "triton"),

@@ -57,7 +57,7 @@ def add(verbs: Any) -> None:
     verb.add_argument("--time-budget", metavar="TIME", help="for all fitting: 90s, 10m, 2h")
     verb.add_argument(
         "--also",
-        nargs="+",
+        nargs="*",
         default=[],
         metavar="CLASS",
         help="estimators to compare with: sklearn.neighbors.KNeighborsClassifier:n_neighbors=10",

@@ -163,7 +163,8 @@ def _value(action: argparse.Action, value: Any) -> Any:
         return _pairs(value)
     if action.nargs in ("+", "*") or isinstance(action.nargs, int):
         several = value if isinstance(value, list) else [value]
-        if not several or (isinstance(action.nargs, int) and len(several) != action.nargs):
+        needed = action.nargs if isinstance(action.nargs, int) else None
+        if len(several) != needed if needed else not several and action.nargs == "+":
             raise ValueError(f"expected {action.nargs} values, got {_short(value)}")
         return [_single(action, item) for item in several]
     return _single(action, value)

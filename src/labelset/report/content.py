@@ -14,7 +14,6 @@ from torch import Tensor
 from labelset import check, inputs
 from labelset.model import SavedModel, Split
 from labelset.runs import SEEDS, Comparison, Plan
-from labelset.train import Settings
 
 STAGES = ("raw", "tuned", "calibrated")
 VERDICTS = ("better", "worse", "no difference", "baseline")
@@ -159,10 +158,9 @@ def command_of(plan: Plan, source: str) -> str:
     labelset compare digits --losses bce asl:margin=0 --heads linear --seeds 2 --baseline bce \
 --optimise f1-micro --epochs 3 --out RUN
     """
-    training = {} if plan.searched else {"epochs": Settings().epochs, **plan.training}
     words = ["labelset", "compare", short_name(source)]
     words += ["--losses", *plan.losses, "--heads", *plan.heads]
-    words += [] if plan.searched else ["--seeds", str(plan.seeds or SEEDS)]
+    words += [] if plan.seeds is None else ["--seeds", str(plan.seeds)]
     words += ["--baseline", plan.baseline, "--optimise", plan.optimise]
     words += ["--also", *plan.also] if plan.also else []
     words += ["--single"] if plan.single else []
@@ -170,7 +168,7 @@ def command_of(plan: Plan, source: str) -> str:
     for name in ("encoder", "missing"):
         given = getattr(plan, name)
         words += [] if given is None else [f"--{name}", str(given)]
-    for name, value in training.items():
+    for name, value in plan.training.items():
         if value is not None:
             words += _option(name, value)
     return shlex.join([*words, "--out", "RUN"])
