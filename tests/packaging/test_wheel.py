@@ -56,7 +56,9 @@ def test_the_sdist_has_all_that_a_build_needs(built):
     assert {f"src/{name}" for name in sources()} - names == set()
     assert {"pyproject.toml", "README.md", "LICENSE"} <= names
     in_c = {str(path.relative_to(ROOT)) for path in (ROOT / "csrc").rglob("*.[ch]")}
-    assert {path.split("/")[1] for path in in_c} == {"loops", "metrics", "proofs"}
+    assert {path.split("/")[1] for path in in_c} == {
+        *("loops", "metrics", "proofs", "solve", "text")
+    }
     assert in_c - names == set()
 
 
@@ -73,6 +75,7 @@ def test_the_wheel_has_the_package_and_nothing_else(built):
     end = re.escape(sysconfig.get_config_var("EXT_SUFFIX"))
     made = {re.sub(end, "", name) for name in extra}
     modules = {"encode/_ngrams", "kernels/_native_loops", "metrics/_count", "proofs/_minnorm"}
+    modules |= {"train/_dual"}
     assert made == {f"labelset/{name}" for name in modules}
     needed = [
         x for x in metadata.splitlines() if x.startswith("Requires-Dist") and "extra" not in x
@@ -97,13 +100,15 @@ def python(built, tmp_path_factory):
 
 SMOKE = """
 import json, torch, labelset as ls
+from labelset.encode import _ngrams
 from labelset.kernels import _native_loops
 from labelset.metrics import _count
 from labelset.proofs import _minnorm
+from labelset.train import _dual
 g = torch.Generator().manual_seed(0)
 v, y = torch.randn(9, 70, generator=g), torch.rand(9, 70, generator=g) < 0.2
 values = [float(ls.losses.build("asl", impl=impl)(v, y)) for impl in ("native", "eager")]
-places = [m.__file__ for m in (ls, _native_loops, _count, _minnorm)]
+places = [m.__file__ for m in (ls, _native_loops, _count, _minnorm, _ngrams, _dual)]
 print(json.dumps({"values": values, "places": places, "map": ls.metrics.build("map@class")(v, y)}))
 """
 

@@ -42,6 +42,9 @@ VERBS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; bad input prints one line and gives exit status 2."""
+    # read when torch is loaded: threads that spin while they wait take the core from who they wait
+    # for, where others use it as well
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         status = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()

@@ -1,9 +1,13 @@
-"""Heads by L-BFGS over all rows at once: label by label where the loss is a sum, else jointly."""
+"""Heads by L-BFGS over all rows at once: label by label where the loss is a sum, else jointly.
+
+Each way gives solutions that are empty yet, and the jobs that fill them.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,9 +37,12 @@ def _slopes(value: Callable[[Tensor, Any], Tensor], labels: Any, strength: Tenso
     return slopes
 
 
-def solve_by_column(
+Jobs = list[Callable[[], None]]
+
+
+def by_columns(
     rows: Rows, each: Sequence[Loss], strengths: Sequence[float], watch: Watch
-) -> list[Solution]:
+) -> tuple[list[Solution], Jobs]:
     """Linear heads of a separable loss; `each`: the losses in force one after the other.
 
     Strengths, fits and labels are columns, of which as many are solved together as memory allows.
@@ -47,11 +54,14 @@ def solve_by_column(
     tables, shares = slope_tables(stages[0], n), rows.shares()
     axes = torch.arange(len(strengths)), torch.tensor(rows.fits), torch.arange(n)
     grid = torch.cartesian_prod(*axes)
-    for columns in torch.split(grid, max(1, ENTRIES // max(len(y), HISTORY * width))):
+    threads = torch.get_num_threads() if device.type == "cpu" else 1
+    size = min(ENTRIES // max(len(y), HISTORY * width), len(grid)) // threads
+
+    def job(columns: Tensor) -> None:
         if watch.late:
             for solution in out:
                 solution.complete = False
-            break
+            return
         began = time.perf_counter()
         which, fit, label = columns.unbind(1)
         absent = rows.folds[:, None] == torch.where(fit < rows.members, fit, -2)
@@ -78,17 +88,21 @@ def solve_by_column(
                 some_rows = rows.left_out(k).nonzero()
                 solution.scores[some_rows, at] = v[some_rows, own]
         watch.advance(len(strengths) * len(columns) / len(grid))
-    return out
+
+    return out, [partial(job, columns) for columns in torch.split(grid, max(1, size))]
 
 
-def solve_jointly(rows: Rows, each: Sequence[Loss], strength: float, watch: Watch) -> Solution:
+def jointly(
+    rows: Rows, each: Sequence[Loss], strength: float, watch: Watch
+) -> tuple[Solution, Jobs]:
     """A linear head of a loss that is no sum over entries."""
     out, shares, device = rows.empty(), rows.shares(), rows.features.device
     weighted = torch.tensor(strength, device=device)
-    for fit in rows.fits:
+
+    def job(fit: int) -> None:
         if watch.late:
             out.complete = False
-            break
+            return
         began, absent, iterations = time.perf_counter(), rows.left_out(fit), 0
         present = rows.present(fit)
         x, y = Products(rows.features[present]), rows.labels[present].to(device)
@@ -109,19 +123,21 @@ def solve_jointly(rows: Rows, each: Sequence[Loss], strength: float, watch: Watc
         seconds = time.perf_counter() - began
         out.add(fit, iterations, minimum.lacked[0].cpu(), minimum.length[0].cpu(), seconds)
         watch.advance(1 / len(rows.fits))
-    return out
+
+    return out, [partial(job, fit) for fit in rows.fits]
 
 
-def solve_head(
+def of_head(
     rows: Rows, each: Sequence[Loss], strength: float, new: Callable[[], Head], watch: Watch
-) -> Solution:
+) -> tuple[Solution, Jobs]:
     """Any head, all parameters at once; those that are no matrix are shrunk to where they start."""
     out, device = rows.empty(), rows.features.device
-    for fit in rows.fits:
+
+    def job(fit: int, head: Head) -> None:
         if watch.late:
             out.complete = False
-            break
-        began, absent, head = time.perf_counter(), rows.left_out(fit), new().to(device)
+            return
+        began, absent = time.perf_counter(), rows.left_out(fit)
         present = rows.present(fit)
         x, y = rows.features[present], rows.labels[present].to(device)
         centres = [p.detach() * (p.ndim < 2) for p in head.parameters()]
@@ -135,7 +151,8 @@ def solve_head(
             out.scores[absent] = head(rows.features[absent]).cpu()
         out.add(fit, len(lengths), lengths[-1], lengths[0], time.perf_counter() - began)
         watch.advance(1 / len(rows.fits))
-    return out
+
+    return out, [partial(job, fit, new().to(device)) for fit in rows.fits]
 
 
 def _descend(

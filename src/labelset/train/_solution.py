@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,6 +110,27 @@ class Solution:
         return float(shares.max()) if len(shares) else 0.0
 
 
+def spread(jobs: Sequence[Callable[[], None]], device: torch.device) -> None:
+    """Do all: on a CPU each job on one thread from begin to end.
+
+    Spreading every operation over all threads makes them wait for one another a thousand times a
+    second: on cores that others use as well that takes fifty times as long.
+    """
+    threads = torch.get_num_threads()
+    workers = min(threads, len(jobs)) if device.type == "cpu" else 1
+    if workers < 2:
+        for job in jobs:
+            job()
+        return
+    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        for future in as_completed([pool.submit(job) for job in jobs]):
+            future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)  # which a thread sets for those that begin after it
+
+
 class Watch:
     """Tells what share of several problems is done, and whether time is up."""
 
@@ -116,6 +138,7 @@ class Watch:
         self, problems: int, progress: Callable[[float], None] | None, seconds: float | None
     ) -> None:
         self.problems, self.progress, self.done = problems, progress, 0.0
+        self.lock = threading.Lock()
         self.deadline = None if seconds is None else time.perf_counter() + seconds
 
     @property
@@ -124,6 +147,7 @@ class Watch:
 
     def advance(self, problems: float) -> None:
         """Some part of a problem is done."""
-        self.done += problems
+        with self.lock:
+            self.done += problems
         if self.progress is not None:
             self.progress(min(self.done / self.problems, 1.0))

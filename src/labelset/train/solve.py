@@ -15,9 +15,9 @@ from labelset.heads import Head, store_by_feature
 from labelset.labels import Labels
 from labelset.losses import Loss, describe_loss
 from labelset.train._dual_passes import DualPasses, Step, is_built
-from labelset.train._full_batch import solve_by_column, solve_head, solve_jointly
+from labelset.train._full_batch import Jobs, by_columns, jointly, of_head
 from labelset.train._slopes import separable_parts, slope_tables, stages
-from labelset.train._solution import Rows, Solution, Watch
+from labelset.train._solution import Rows, Solution, Watch, spread
 from labelset.train.fitted import Failed, Fitted
 from labelset.train.task import seeded
 
@@ -74,20 +74,24 @@ def solve(
             separately = []
         else:
             warn_slow()
+    todo: Jobs = []
+    for i in together:
+        solutions[i], jobs = _jointly(candidates[i], rows, seed, watch)
+        todo += jobs
     for group in separately:
         strengths = [candidates[i].strength for i in group]
-        each = stages(candidates[group[0]].loss)
-        solutions |= zip(group, solve_by_column(rows, each, strengths, watch), strict=True)
-    for i in together:
-        solutions[i] = _solve_jointly(candidates[i], rows, seed, watch)
+        several, jobs = by_columns(rows, stages(candidates[group[0]].loss), strengths, watch)
+        solutions |= zip(group, several, strict=True)
+        todo += jobs
+    spread(todo, features.device)
     return [_fitted(problem, solutions[i], rows) for i, problem in enumerate(candidates)]
 
 
-def _solve_jointly(problem: Problem, rows: Rows, seed: int, watch: Watch) -> Solution:
+def _jointly(problem: Problem, rows: Rows, seed: int, watch: Watch) -> tuple[Solution, Jobs]:
     """A problem that is not a sum over labels."""
     each = stages(problem.loss)
     if problem.head == "linear" and not problem.head_settings:
-        return solve_jointly(rows, each, problem.strength, watch)
+        return jointly(rows, each, problem.strength, watch)
 
     def new() -> Head:
         width, n = rows.features.shape[1], rows.labels.n
@@ -97,7 +101,7 @@ def _solve_jointly(problem: Problem, rows: Rows, seed: int, watch: Watch) -> Sol
             store_by_feature(head, width)
         return head
 
-    return solve_head(rows, each, problem.strength, new, watch)
+    return of_head(rows, each, problem.strength, new, watch)
 
 
 def _groups(candidates: Sequence[Problem]) -> tuple[list[list[int]], list[int]]:
