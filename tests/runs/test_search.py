@@ -12,8 +12,8 @@ from labelset.cli import main
 from labelset.data import Dataset
 from labelset.metrics import build
 from labelset.model import Blend, SavedModel
-from labelset.runs import Plan, Standing, compare
-from labelset.runs.comparison import choose_found
+from labelset.runs import Plan, choose_model, compare
+from labelset.runs.choosing import choose_found
 from labelset.runs.folds import Development
 
 FAMILIES = {"bce+linear", "frequency", "kernel-ridge", "extra-trees", "bce+mlp", "asl+mlp", "blend"}
@@ -129,16 +129,35 @@ def test_own_labels_have_no_say_in_a_rows_score(tmp_path):
         assert abs(auc - 0.5) < 0.12, key
 
 
-def held(mean, metric="map@class"):
-    return [Standing("raw", metric, mean, 0.0, 0.0, 0.0, 0.0, "no difference")]
-
-
 def test_a_blend_is_chosen_only_where_the_nested_test_allows_it():
-    valid = {"bce+linear": held(0.5), "extra-trees": held(0.6), "blend": held(0.7)}
+    values = {"bce+linear": 0.5, "extra-trees": 0.6, "blend": 0.7, "frequency": float("nan")}
     plan = Plan(optimise="map@class")
-    assert choose_found(valid, plan, {"passes": True}) == "blend"
-    assert choose_found(valid, plan, {"passes": False}) == "extra-trees"
-    assert choose_found(valid, replace(plan, single=True), {"passes": True}) == "extra-trees"
+    assert choose_found(values, plan, {"passes": True}) == "blend"
+    assert choose_found(values, plan, {"passes": False}) == "extra-trees"
+    assert choose_found(values, replace(plan, single=True), {"passes": True}) == "extra-trees"
+
+
+def test_in_memory_it_finds_what_a_comparison_finds_of_the_same_rows(found):
+    train = replace(data().part("train"), split=None)
+    choice = choose_model(train, Plan())
+    assert choice.best == found.best
+    assert {c.name for c in choice.candidates if not c.note} == set(found.standings)
+    kept = found.run(found.best)
+    assert torch.equal(choice.model.splits["valid"].scores, kept.splits["valid"].scores)
+    assert choice.model.predictor.digest() == kept.predictor.digest()
+    test = data().part("test")
+    torch.testing.assert_close(choice.model.score(test), kept.splits["test"].scores)
+    figures = {(s.stage, s.metric): s.mean for s in found.valid[found.best]}
+    assert choice.candidates[0].value >= figures["tuned", "f1-micro"]
+    assert "rows, each by a model fitted on" in choice.sentence
+
+
+def test_in_memory_it_says_what_it_cannot_do():
+    nothing = Dataset.from_arrays(torch.randn(20, 2), torch.zeros(20, 2))
+    with pytest.raises(ValueError, match="no label is on in any row"):
+        choose_model(nothing, Plan())
+    with pytest.raises(ValueError, match="a search needs features or texts in memory"):
+        choose_model(data(), Plan(seeds=2))
 
 
 def test_an_estimator_that_no_file_can_hold_is_shown_and_not_chosen(tmp_path):

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from labelset.lazy import door
 
 if TYPE_CHECKING:
+    from labelset.runs.choosing import Candidate, Choice, choose_model
     from labelset.runs.comparison import (
         Comparison,
         Row,
         Standing,
         compare,
         judged,
-        stage_of,
         table_rows,
     )
     from labelset.runs.judging import (
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         judgement_of,
         proof_of,
         rounded,
+        stage_of,
         stored_probabilities,
         threshold_intervals,
     )
@@ -39,6 +40,8 @@ __all__ = [
     "KILLED",
     "PARALLEL",
     "SEEDS",
+    "Candidate",
+    "Choice",
     "Comparison",
     "Judge",
     "Judgement",
@@ -47,6 +50,7 @@ __all__ = [
     "Standing",
     "Task",
     "Tuned",
+    "choose_model",
     "compare",
     "default_jobs",
     "draws",

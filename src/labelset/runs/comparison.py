@@ -23,12 +23,14 @@ from labelset.metrics import build
 from labelset.model import SavedModel, Split
 from labelset.ranks import Ranks
 from labelset.runs import PARALLEL
+from labelset.runs.choosing import choose_found, described
 from labelset.runs.folder import PLAN, SHOWN, begin, failure
-from labelset.runs.judging import FIGURES, JUDGEMENT, PLAIN, TUNED, Judged, Judgement, Key
+from labelset.runs.judging import FIGURES, JUDGEMENT, PLAIN, Judged, Judgement, Key, stage_of
 from labelset.runs.plan import Plan, Task
 from labelset.runs.pool import Progress, default_jobs, do_all
 from labelset.runs.resample import draws
 from labelset.runs.search import Found, search, suits
+from labelset.runs.shelf import InFolder
 from labelset.train import Diverged
 
 FORMAT = 1
@@ -149,7 +151,8 @@ def compare(
         ranks.once(lambda: begin(folder, plan, dataset, resume))
         try:
             if searched:
-                found = found_by_search(plan, folder, search(dataset, plan, folder, progress))
+                shelf = InFolder(folder, plan.optimise)
+                found = found_by_search(plan, folder, search(dataset, plan, shelf, progress))
             else:
                 do_all(dataset, plan, folder, jobs, progress, save_seconds, parallel)
                 found = judged(plan, folder)
@@ -207,7 +210,10 @@ def found_by_search(plan: Plan, folder: Path, found: Found) -> Comparison:
         raise Diverged(_no_baseline(plan, found.failed))
     answer = _answer(plan, folder, found.tasks, found.failed, [])
     kept = {t.key for t in found.tasks if SavedModel.open(folder / t.folder).can_score}
-    best = choose_found({k: v for k, v in answer.valid.items() if k in kept}, plan, found.blend)
+    values = {
+        key: standing(each, plan.optimise).mean for key, each in answer.valid.items() if key in kept
+    }
+    best = choose_found(values, plan, found.blend)
     sentence = recommend_found(best, answer.standings, plan, found)
     return replace(
         answer,
@@ -352,11 +358,6 @@ def _verdict(metric: str, low: float, high: float) -> str:
     return "better" if (low > 0) == build(metric).higher_is_better else "worse"
 
 
-def stage_of(metric: str) -> str:
-    """The stage at which candidates are chosen: F1 after every one's own threshold tuning."""
-    return "tuned" if metric in TUNED else "raw"
-
-
 def choose(valid: Mapping[str, Sequence[Standing]], baseline: str, optimise: str) -> str:
     """The best of those that are significantly better on validation rows; else the baseline.
 
@@ -370,20 +371,6 @@ def choose(valid: Mapping[str, Sequence[Standing]], baseline: str, optimise: str
     return max(surely, key=lambda key: sign * own[key].mean, default=baseline)
 
 
-def choose_found(
-    valid: Mapping[str, Sequence[Standing]], plan: Plan, blend: Mapping[str, Any]
-) -> str:
-    """The best by scores of unseen rows; the blend only where a nested test allows it."""
-    sign = 1 if build(plan.optimise).higher_is_better else -1
-    own = {key: sign * standing(each, plan.optimise).mean for key, each in valid.items()}
-    own = {key: value for key, value in own.items() if not math.isnan(value)}
-    if not own:
-        raise ValueError(f"{plan.optimise} is not defined on the rows that choose")
-    if "blend" in own and blend["passes"] and not plan.single:
-        return "blend"
-    return max((key for key in own if key != "blend"), key=lambda key: own[key])
-
-
 def recommend_found(
     best: str, test: Mapping[str, Sequence[Standing]], plan: Plan, found: Found
 ) -> str:
@@ -393,18 +380,10 @@ def recommend_found(
     figure = f"{plan.optimise} {own.mean:.3f} on the test rows{how}"
     if best != plan.base:
         figure += f", {own.delta:+.3f} [{own.low:+.3f}, {own.high:+.3f}] against {plan.base}"
-    sentence = f"Use {_described(best, found)}: {figure}; {found.sentence}."
+    sentence = f"Use {described(best, found)}: {figure}; {found.sentence}."
     if best != "blend" and "blend" in test:
         sentence += " A blend was not better than that beyond chance."
     return sentence
-
-
-def _described(key: str, found: Found) -> str:
-    if key == "blend":
-        weights = sorted(found.blend["weights"].items(), key=lambda item: -item[1])
-        return "the blend of " + ", ".join(f"{name} ({weight:.0%})" for name, weight in weights)
-    loss, plus, head = key.rpartition("+")
-    return f"{loss} with {'an' if head == 'mlp' else 'a'} {head} head" if plus else key
 
 
 def recommend(

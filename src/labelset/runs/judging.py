@@ -70,6 +70,11 @@ Key = tuple[str, str, str]
 """Split, stage and metric."""
 
 
+def stage_of(metric: str) -> str:
+    """The stage at which candidates are chosen: F1 after every one's own threshold tuning."""
+    return "tuned" if metric in TUNED else "raw"
+
+
 # ---- figures ----------------------------------------------------------------------------------
 
 
@@ -140,6 +145,12 @@ class Judge:
                 values[key] = view.value(labels)
                 drawn[key] = resampled(build(view.metric), view.given, labels, weights)
         return Judged(values, drawn)
+
+    def unseen(self, metric: str) -> float:
+        """The figure by which candidates are chosen, of rows that the model has not seen."""
+        views, stage = self.views("valid"), stage_of(metric)
+        view = next(view for view in views if (view.stage, view.metric) == (stage, metric))
+        return view.value(self.model.splits["valid"].labels)
 
     def views(self, split: str) -> Iterator[View]:
         """Everything that is measured of a split."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,15 +16,14 @@ from labelset import encode, heads, losses, metrics
 from labelset.calibrate import build as build_calibrator
 from labelset.calibrate import linked
 from labelset.data import Dataset, Schema, SparseRows
-from labelset.files import write_bytes
 from labelset.losses import AxisLoss, ConfusionLoss, Loss
 from labelset.model import Blend, Part, Predictor, SavedModel, Scorer, Split, mixed
 from labelset.ranks import Ranks
 from labelset.runs import DEFAULT_LOSSES
 from labelset.runs.blend import nested, select
-from labelset.runs.folder import is_whole, judge_and_save, with_sum, without_sum
 from labelset.runs.folds import Development
 from labelset.runs.plan import Plan, Task, parse
+from labelset.runs.shelf import Entry, Shelf
 from labelset.train.fitted import Failed, Fitted
 from labelset.train.rivals import Estimator, estimator
 from labelset.train.solve import Problem, solve
@@ -55,7 +53,6 @@ BYTES = 2 << 30
 """Memory that a forest may take."""
 TOGETHER = (AxisLoss, ConfusionLoss)
 """Losses that are no sum over entries, which take longer to solve."""
-RECORD = "search.json"
 
 Progress = Callable[[Task, dict[str, Any]], None]
 
@@ -76,7 +73,7 @@ class Search:
 
     dataset: Dataset
     plan: Plan
-    out: Path
+    shelf: Shelf
     progress: Progress | None = None
     began: float = field(default_factory=time.monotonic)
 
@@ -85,7 +82,7 @@ class Search:
         self.encoder, self.inputs = encode.encoded(
             encode.as_encoder(self.plan.build_encoder(), self.dataset),
             self.dataset,
-            self.out / "cache",
+            self.shelf.cache,
         )
 
     @cached_property
@@ -131,26 +128,30 @@ class Search:
     # ---- what is kept ---------------------------------------------------------------------------
 
     def keep(self, task: Task, fitted: Fitted) -> None:
-        """Score the test rows, judge, and write the folder of the candidate."""
-        began = time.perf_counter()
-        test = Scorer(fitted.model).of_features(self.inputs[self.development.test])
-        each = 1000 * (time.perf_counter() - began) / max(len(test), 1)
-        self.save(task, fitted, test, {"ms_per_row": each})
+        """Score the test rows, where there are any, and keep the candidate."""
+        began, rows = time.perf_counter(), self.development.test
+        if not len(rows):
+            self.put(task, fitted, None, {})
+            return
+        test = Scorer(fitted.model).of_features(self.inputs[rows])
+        each = 1000 * (time.perf_counter() - began) / len(test)
+        self.put(task, fitted, test, {"ms_per_row": each})
 
-    def save(self, task: Task, fitted: Fitted, test: Tensor, about: dict[str, Any]) -> None:
+    def put(self, task: Task, fitted: Fitted, test: Tensor | None, about: dict[str, Any]) -> None:
         """The same, with scores of the test rows that are known."""
-        development, part = self.development, self.dataset.part("test")
+        development = self.development
         unseen = development.unseen
         ids = None if self.dataset.ids is None else self.dataset.rows(development.rows[unseen]).ids
         schema = (self.dataset.schema or Schema.of(self.dataset)).only(self.encoder.reads)
         is_head = isinstance(fitted.model, heads.Head)
         unsaved = "unsaved" in fitted.about
-        run = SavedModel(
+        splits = {"valid": Split(development.labels[unseen], fitted.scores[unseen], ids)}
+        if test is not None:
+            part = self.dataset.part("test")
+            splits["test"] = Split(part.labels, test, part.ids)
+        model = SavedModel(
             names=self.dataset.names,
-            splits={
-                "valid": Split(development.labels[unseen], fitted.scores[unseen], ids),
-                "test": Split(part.labels, test, part.ids),
-            },
+            splits=splits,
             loss=fitted.loss,
             head=fitted.model if is_head else None,
             estimator=None if is_head or unsaved else fitted.model,
@@ -164,9 +165,7 @@ class Search:
                 **about,
             },
         )
-        folder = self.out / task.folder
-        folder.mkdir(parents=True, exist_ok=True)
-        judge_and_save(run, development.labels, folder, self.plan.optimise)
+        self.shelf.keep(task, model, development.labels)
 
 
 @dataclass(frozen=True)
@@ -193,47 +192,40 @@ def suits(dataset: Dataset, plan: Plan) -> bool:
     return not encode.as_encoder(plan.build_encoder(), dataset).learns
 
 
-def search(dataset: Dataset, plan: Plan, out: Path, progress: Progress | None = None) -> Found:
-    """Fit and judge all candidates."""
-    context = Search(dataset, plan, out, progress)
-    record = _record(out)
+def search(dataset: Dataset, plan: Plan, shelf: Shelf, progress: Progress | None = None) -> Found:
+    """Fit all candidates to a data set that has a split, and keep them on a shelf."""
+    context = Search(dataset, plan, shelf, progress)
+    entries: list[Entry] = []
     for name, family in FAMILIES.items():
-        if _is_done(out, record.get(name)):
-            continue
-        entry: dict[str, Any] = {"tasks": [], "failed": {}, "left_out": {}}
-        for task, fitted in family(context):
-            if not isinstance(fitted, Fitted):
-                kind = "failed" if isinstance(fitted, Failed) else "left_out"
-                entry[kind][task.key] = fitted.reason
-                news: dict[str, Any] = {"done": True, kind: fitted.reason}
-            else:
-                context.keep(task, fitted)
-                entry["tasks"].append([task.loss, task.head])
-                news = {"done": True, "value": context.value(fitted, context.development)}
-            if progress is not None:
-                progress(task, news | {"seconds": time.monotonic() - context.began})
-        record[name] = entry
-        write_bytes(out / RECORD, with_sum(record))
-    tasks = [Task(loss, head, 0) for e in record.values() for loss, head in e["tasks"]]
+        entry = shelf.finished(name)
+        if entry is None:
+            entry = _searched(context, family)
+            shelf.finish(name, entry)
+        entries.append(entry)
+    tasks = [Task(loss, head, 0) for entry in entries for loss, head in entry["tasks"]]
     failed, left_out = (
-        {key: why for entry in record.values() for key, why in entry[kind].items()}
+        {key: why for entry in entries for key, why in entry[kind].items()}
         for kind in ("failed", "left_out")
     )
     blended, test = blend(context, tasks)
     return Found([*tasks, *blended], failed, left_out, test, context.development.sentence)
 
 
-def _record(out: Path) -> dict[str, Any]:
-    try:
-        return without_sum(out / RECORD)
-    except (OSError, ValueError):
-        return {}
-
-
-def _is_done(out: Path, entry: dict[str, Any] | None) -> bool:
-    return entry is not None and all(
-        is_whole(out / Task(loss, head, 0).folder) for loss, head in entry["tasks"]
-    )
+def _searched(search: Search, family: Family) -> Entry:
+    """Every candidate of a family, kept, or why there is none."""
+    entry: Entry = {"tasks": [], "failed": {}, "left_out": {}}
+    for task, fitted in family(search):
+        if not isinstance(fitted, Fitted):
+            kind = "failed" if isinstance(fitted, Failed) else "left_out"
+            entry[kind][task.key] = fitted.reason
+            news: dict[str, Any] = {"done": True, kind: fitted.reason}
+        else:
+            search.keep(task, fitted)
+            entry["tasks"].append([task.loss, task.head])
+            news = {"done": True, "value": search.value(fitted, search.development)}
+        if search.progress is not None:
+            search.progress(task, news | {"seconds": time.monotonic() - search.began})
+    return entry
 
 
 # ---- families -----------------------------------------------------------------------------------
@@ -418,7 +410,9 @@ def others(search: Search) -> Iterator[Outcome]:
         yield Task("", other.spec, 0), fitted
 
 
-FAMILIES: dict[str, Callable[[Search], Iterator[Outcome]]] = {
+Family = Callable[[Search], Iterator[Outcome]]
+
+FAMILIES: dict[str, Family] = {
     "frequency": frequencies,
     "linear": linear,
     "kernel": kernel,
@@ -446,7 +440,7 @@ def _best(search: Search, fits: Sequence[Fitted | Failed]) -> Fitted | Failed:
 
 def blend(search: Search, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, Any]]:
     """The blend as one more candidate, and the test that must allow it."""
-    opened = [(t, SavedModel.open(search.out / t.folder)) for t in tasks if t.head != "frequency"]
+    opened = [(t, search.shelf.model(t)) for t in tasks if t.head != "frequency"]
     parts = [task for task, run in opened if run.head is not None or run.estimator is not None]
     runs = [run for task, run in opened if task in parts]
     if len(parts) < 2:
@@ -464,7 +458,7 @@ def blend(search: Search, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, 
     if len(weights) < 2:
         return [], facts
     task = Task("", "blend", 0)
-    if not is_whole(search.out / task.folder):
+    if not search.shelf.has(task):
         model = Blend(
             tuple(
                 Part(parts[i].key, weight, runs[i].head or runs[i].estimator, calibrators[i])
@@ -474,11 +468,14 @@ def blend(search: Search, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, 
         rows = search.development.unseen
         scores = torch.zeros(len(search.development.rows), labels.n)
         scores[rows] = mixed([unseen[i] for i in weights], [*weights.values()])
-        judged = [calibrators[i](runs[i].scored("test").scores) for i in weights]
         seconds = sum(float(runs[i].about["seconds"]) for i in weights)
-        each = sum(float(runs[i].about["ms_per_row"]) for i in weights)
         fitted = Fitted(scores, model, None, seconds, {"weights": facts["weights"]})
-        search.save(task, fitted, mixed(judged, [*weights.values()]), {"ms_per_row": each})
+        if not len(search.development.test):
+            search.put(task, fitted, None, {})
+            return [task], facts
+        judged = [calibrators[i](runs[i].scored("test").scores) for i in weights]
+        each = sum(float(runs[i].about["ms_per_row"]) for i in weights)
+        search.put(task, fitted, mixed(judged, [*weights.values()]), {"ms_per_row": each})
     return [task], facts
 
 

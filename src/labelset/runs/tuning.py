@@ -18,8 +18,7 @@ from labelset.data import Dataset, ensure_split
 from labelset.files import folder_lock, write_bytes
 from labelset.metrics import build as build_metric
 from labelset.model import SavedModel, Split
-from labelset.runs.comparison import stage_of
-from labelset.runs.judging import Judge
+from labelset.runs.judging import Judge, stage_of
 from labelset.train import Diverged, Progress, Settings, Trained, train
 from labelset.train.task import mixed
 

@@ -1,0 +1,110 @@
+"""Which candidate of a search to use, by scores of rows that its members have not seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from labelset.data import Dataset
+from labelset.metrics import build
+from labelset.model import SavedModel
+from labelset.runs.judging import Judge, stage_of
+from labelset.runs.plan import Plan
+from labelset.runs.search import Found, search, suits
+from labelset.runs.shelf import InMemory
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A candidate of a search."""
+
+    name: str
+    value: float
+    """The metric that was asked for, on rows that its members have not seen; NaN where there is no
+    model, or the metric is not defined."""
+    seconds: float
+    """That fitting took; NaN where there is no model."""
+    note: str = ""
+    """Why there is no model."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The model to use, and all that it was chosen from."""
+
+    model: SavedModel
+    """With its calibrator and its decision rule."""
+    best: str
+    """The name of its candidate."""
+    sentence: str
+    """What to use, and why."""
+    candidates: tuple[Candidate, ...]
+    """The best first; at the end those without a model."""
+
+
+def choose_model(dataset: Dataset, plan: Plan) -> Choice:
+    """The model that `compare` would recommend, found in memory, with no row set aside to judge.
+
+    A data set without a split is all training rows; validation rows that it has choose.
+
+    >>> g = torch.Generator().manual_seed(0)
+    >>> x = torch.randn(60, 3, generator=g)
+    >>> data = Dataset.from_arrays(x, x > 0.5)
+    >>> choice = choose_model(data, Plan(losses=("bce",), seconds=0.01))
+    >>> choice.best, [candidate.name for candidate in choice.candidates[:2]]
+    ('bce+linear', ['bce+linear', 'frequency'])
+    """
+    if dataset.split is None:
+        dataset = replace(dataset, split=torch.zeros(len(dataset), dtype=torch.int8))
+    if not suits(dataset, plan):
+        raise ValueError(
+            "a search needs features or texts in memory, and losses that are trained in one "
+            "stage; use labelset.compare, which trains by epochs where it must"
+        )
+    if not int(dataset.part("train").labels.counts().sum()):
+        raise ValueError("no label is on in any row: there is nothing to choose a model by")
+    shelf = InMemory()
+    found = search(dataset, plan, shelf)
+    judges = {task.key: Judge(shelf.model(task)) for task in found.tasks}
+    values = {key: judge.unseen(plan.optimise) for key, judge in judges.items()}
+    able = {key: value for key, value in values.items() if judges[key].model.can_score}
+    best = choose_found(able, plan, found.blend)
+    sentence = (
+        f"Use {described(best, found)}: {plan.optimise} {values[best]:.3f} on unseen rows"
+        f"{' after threshold tuning' if stage_of(plan.optimise) == 'tuned' else ''}; "
+        f"{found.sentence}."
+    )
+    sign = 1 if build(plan.optimise).higher_is_better else -1
+    fitted = [
+        Candidate(key, values[key], float(judges[key].model.about["seconds"])) for key in values
+    ]
+    fitted.sort(key=lambda one: (math.isnan(one.value), -sign * one.value))
+    none = [
+        Candidate(key, math.nan, math.nan, why)
+        for key, why in {**found.failed, **found.left_out}.items()
+    ]
+    return Choice(judges[best].finish(plan.optimise), best, sentence, (*fitted, *none))
+
+
+def choose_found(values: Mapping[str, float], plan: Plan, blend: Mapping[str, Any]) -> str:
+    """The best by scores of unseen rows; the blend only where a nested test allows it."""
+    sign = 1 if build(plan.optimise).higher_is_better else -1
+    own = {key: sign * value for key, value in values.items() if not math.isnan(value)}
+    if not own:
+        raise ValueError(f"{plan.optimise} is not defined on the rows that choose")
+    if "blend" in own and blend["passes"] and not plan.single:
+        return "blend"
+    return max((key for key in own if key != "blend"), key=lambda key: own[key])
+
+
+def described(key: str, found: Found) -> str:
+    """A candidate in words."""
+    if key == "blend":
+        weights = sorted(found.blend["weights"].items(), key=lambda item: -item[1])
+        return "the blend of " + ", ".join(f"{name} ({weight:.0%})" for name, weight in weights)
+    loss, plus, head = key.rpartition("+")
+    return f"{loss} with {'an' if head == 'mlp' else 'a'} {head} head" if plus else key
