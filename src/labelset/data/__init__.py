@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from labelset.lazy import door
 
 if TYPE_CHECKING:
+    from labelset.data.arrays import dataset_of, frame_keys, inputs_of, new_rows, texts_in
     from labelset.data.builtin import names
     from labelset.data.dataset import Dataset, digest
     from labelset.data.description import Description, Schema
@@ -32,15 +33,20 @@ __all__ = [
     "StoredRows",
     "StoredSparse",
     "StoredTexts",
+    "dataset_of",
     "deal_folds",
     "digest",
     "drop_labels",
     "drop_train_labels",
     "ensure_split",
+    "frame_keys",
+    "inputs_of",
     "inspect",
     "load",
     "names",
+    "new_rows",
     "read_labels",
     "stratified_split",
     "stream",
+    "texts_in",
 ]

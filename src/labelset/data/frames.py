@@ -46,6 +46,17 @@ def frame_blocks(source: Any, ask: Description) -> Iterator[Piece]:
             ) from None
 
 
+def first_rows(source: Any, rows: int) -> Any:
+    """A reader of batches, for a look at the first rows; it may give more."""
+    import pyarrow as pa
+
+    if isinstance(source, pa.RecordBatchReader):
+        raise ValueError("a reader goes by only once; give a table: read_all()")
+    if _is_hugging_face(source):
+        return source.with_format("arrow")[:rows].to_reader()
+    return pa.RecordBatchReader.from_stream(source)
+
+
 def _batches(source: Any, ask: Description) -> Iterator[Any]:
     import pyarrow as pa
 

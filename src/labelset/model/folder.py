@@ -22,7 +22,7 @@ from torch import Tensor
 import labelset
 from labelset import calibrate, decide, encode, heads, inputs
 from labelset.calibrate import ProbMap
-from labelset.data import Dataset
+from labelset.data import Dataset, Schema, new_rows
 from labelset.data.formats.npz import array_in, opened
 from labelset.data.store import Array, Filed
 from labelset.decide import Rule
@@ -152,6 +152,25 @@ class SavedModel:
     def score(self, dataset: Dataset) -> Tensor:
         """(rows, labels) scores of new rows; for many data sets make one `scorer`."""
         return self.scorer()(dataset)
+
+    def predict(self, rows: Any) -> Labels:
+        """Label sets of new rows: a data set, an array, a sparse matrix, a list of texts, a frame
+        or a file, read as the rows were that the model was trained on."""
+        predictor = self.predictor
+        return Labels.stack([predictor.sets(scores) for scores in self._scores_of(rows)])
+
+    def predict_proba(self, rows: Any) -> Tensor:
+        """(rows, labels) probabilities of the same."""
+        predictor = self.predictor
+        return torch.cat([predictor.probabilities(scores) for scores in self._scores_of(rows)])
+
+    def _scores_of(self, rows: Any) -> Iterator[Tensor]:
+        saved, scorer, count = self.about.get("schema"), self.scorer(), 0
+        for some in new_rows(rows, None if saved is None else Schema.from_json(saved)):
+            yield scorer(some)
+            count += len(some)
+        if not count:
+            yield torch.zeros(0, len(self.names))
 
     @property
     def predictor(self) -> Predictor:
