@@ -124,6 +124,10 @@ class Blend:
         return cls(tuple(_part(number, one, tensors) for number, one in enumerate(described)))
 
 
+ESTIMATORS = (Blend, Forest, KernelMachine, Mlp)
+"""What may stand in the place of a head."""
+
+
 def mixed(probabilities: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
     """(rows, labels) float32: log-odds of the weighted mean.
 
@@ -156,7 +160,7 @@ def estimator(kind: Any) -> Any:
 
     Each has `labels`, `nbytes`, `scores(features)`, `tensors()` and `from_tensors(tensors)`.
     """
-    kinds: dict[Any, Any] = {each.kind: each for each in (Blend, Forest, KernelMachine, Mlp)}
+    kinds: dict[Any, Any] = {each.kind: each for each in ESTIMATORS}
     if kind not in kinds:
         raise ValueError(f"no estimator is called {kind!r}; there are {', '.join(kinds)}")
     return kinds[kind]

@@ -12,18 +12,21 @@ import scipy.sparse
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from labelset import check
 from labelset.calibrate import ProbMap, linked, telling_log_odds
-from labelset.data import Dataset
+from labelset.data import Dataset, Schema, frame_keys, inputs_of, new_rows, texts_in
+from labelset.data.frames import is_frame
 from labelset.decide import Rule
 from labelset.encode import Encoder
 from labelset.heads import Head
 from labelset.labels import Labels
 from labelset.losses import Loss
 from labelset.model import Scorer
+from labelset.sklearn.auto import goes_in_parts, is_auto, search_of, searched
 from labelset.sklearn.state import PlainState
 from labelset.sklearn.targets import (
     Array,
@@ -39,7 +42,6 @@ from labelset.sklearn.weights import (
     WeightedLabels,
     checked_weight,
     rows_to_learn_from,
-    unlabelled,
 )
 from labelset.train import Settings, Task, Training, train
 
@@ -91,6 +93,8 @@ def _epochs(data: Dataset, batch: int | None) -> int:
     return max(LEAST, min(MOST, steps))
 
 
+SMALLEST = 1e-15
+"""How near to 0 and 1 a probability may be and still have finite log-odds."""
 FAR = 1000.0
 """How many times its reach a column may lie from 0: float32 then still has 4 digits of it."""
 
@@ -174,7 +178,8 @@ class MultiLabelClassifier(
     LabelColumns,
     BaseEstimator,  # type: ignore[misc]
 ):
-    """One linear (or other) head over given features, trained with any of labelset's losses.
+    """One linear (or other) head over given features, trained with any of labelset's losses; or,
+    with model="auto", the best model that a search finds.
 
     y is a (rows, labels) matrix of 0 and 1, dense or sparse; NaN is unknown, numbers between are
     soft labels. A 1-D y has one class per row. Dense features are standardised, sparse ones scaled
@@ -198,15 +203,26 @@ class MultiLabelClassifier(
     warm_start : whether `fit` goes on from the head there is.
     device : cpu or cuda, to train on.
     random_state : the same number, the same result, in whatever order rows come.
+    model : None, or "auto": linear heads with several losses, small networks, forests, a kernel
+        and a blend of them compete, as in `labelset compare`; scores of rows that a model has not
+        seen choose among them, fit the calibrator and set the thresholds, which a 1-D y does
+        without. X may then be a list of texts, or a frame with columns of words, too. Of the
+        parameters above it heeds none, and its result is the same whatever the `random_state`.
+    time_budget : seconds for all fitting of the search; None: as much as is usual.
+    optimise : the metric that chooses, such as "map@class".
 
     Attributes
     ----------
     classes_ : the labels: columns' names where y had such, else numbers; of a 1-D y its classes.
-    head_, encoder_, history_, n_iter_ : what was learnt, and how that went.
+    head_, encoder_, history_, n_iter_ : what was learnt, and how that went, in how many epochs; of
+        a search n_iter_ says how many candidates were fitted.
     offset_ : what is subtracted from dense features first, (features,), where some lie so far from
         0 that float32 could not tell them apart; else None.
     calibrator_, rule_ : the map and the rule in use.
     coef_, intercept_ : (labels, features) and (labels,) of the scores as a function of X.
+    model_ : what scores features: the head, or what a search has found in its place.
+    search_ : of a search, the `candidates`, best first, with the metric and seconds of each, the
+        `best` of them, and the `sentence` that says why.
 
     >>> from sklearn.datasets import make_multilabel_classification
     >>> X, y = make_multilabel_classification(random_state=0)
@@ -238,6 +254,9 @@ class MultiLabelClassifier(
         warm_start: bool = False,
         device: str = "cpu",
         random_state: Any = None,
+        model: str | None = None,
+        time_budget: float | None = None,
+        optimise: str = "f1-micro",
     ) -> None:
         self.loss = loss
         self.head = head
@@ -257,6 +276,9 @@ class MultiLabelClassifier(
         self.warm_start = warm_start
         self.device = device
         self.random_state = random_state
+        self.model = model
+        self.time_budget = time_budget
+        self.optimise = optimise
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -266,25 +288,30 @@ class MultiLabelClassifier(
         Whole weights are the same as repeating rows. Others multiply the loss of each row; the map
         and the rule count rows.
         """
+        if is_auto(self):
+            return self._search(X, y, sample_weight)
+        self.__dict__.pop("search_", None)
         before = self._before() if self.warm_start and hasattr(self, "head_") else None
         X = self._checked(X, reset=before is None)
         target = self._targets if before is not None else Targets.of(y)
         labels, weight = self._answers(X, y, target, sample_weight)
         self.calibrator_, self.rule_ = map_and_rule(self, target)
         seed = seed_of(self.random_state)
-        data = rows_to_learn_from(X, labels, weight, self._held_out(), seed)
+        data = rows_to_learn_from(inputs_of(X), labels, weight, self._held_out(), seed)
         settings = settings_of(self, data, seed)
         learnt = _trained(data, settings) if before is None else carry_on(data, settings, before)
         self._keep(target, learnt)
         self._fit_parts(learnt.valid, data, seed)
         return self
 
+    @available_if(goes_in_parts)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go once through more rows. `classes`: all classes of a 1-D y, in the first call.
 
         Nothing is held out, so that the map and the rule must have nothing to fit; those that
         `fit` has fitted stay. Features keep the scales of the first call.
         """
+        is_auto(self)
         before = self._before() if hasattr(self, "head_") else None
         X = self._checked(X, reset=before is None)
         target = self._targets if before is not None else _first(y, classes)
@@ -293,13 +320,39 @@ class MultiLabelClassifier(
             self.calibrator_, self.rule_ = map_and_rule(self, target)
             self._refuse_fitted_parts()
         seed = seed_of(self.random_state)
-        data = rows_to_learn_from(X, labels, weight, 0.0, seed)
+        data = rows_to_learn_from(inputs_of(X), labels, weight, 0.0, seed)
         done = [] if before is None else before.history
         passes = {"epochs": len(done) + 1, "schedule": "constant", "patience": 0, "monitor": None}
         learnt = carry_on(data, settings_of(self, data, seed, **passes), before, done)
         self._keep(target, learnt)
         self._optimiser = learnt.optimiser
         return self
+
+    def _search(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """The best model of a search."""
+        words = texts_in(X) is not None or (is_frame(X) and bool(frame_keys(X)))
+        rows = self._worded(X) if words else inputs_of(self._checked(X, reset=True))
+        target = Targets.of(y)
+        labels, weight = self._answers(X, y, target, sample_weight)
+        choice = searched(self, rows_to_learn_from(rows, labels, weight, 0.0, seed=0))
+        found = choice.model
+        self._schema = found.about["schema"] if words else None
+        self.search_ = search_of(choice, self.optimise)
+        predictor = found.predictor.or_sigmoid()
+        assert predictor.calibrator is not None
+        assert found.encoder is not None
+        self.calibrator_ = predictor.calibrator
+        self.rule_ = built_rule("fixed") if target.one_class else predictor.rule
+        self._keep(target, Learnt(found.head or found.estimator, found.encoder, [], Tensor()))
+        self.n_iter_ = sum(not one.note for one in choice.candidates)
+        return self
+
+    def _worded(self, X: Any) -> Dataset:
+        """Rows that hold words, of which there is no number of features."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+        self.offset_: Array | None = None
+        return inputs_of(X)
 
     def _answers(
         self, X: Any, y: Any, target: Targets, sample_weight: Any
@@ -311,10 +364,13 @@ class MultiLabelClassifier(
         weight = checked_weight(sample_weight, X)
         return labels, None if (weight == weight[0]).all() and weight[0] % 1 else weight
 
+    _schema: dict[str, Any] | None = None
+    """How to read rows that hold words."""
+
     def _checked(self, X: Any, reset: bool) -> Any:
         X = validate_data(self, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=reset)
         if reset:
-            self.offset_ = offset_of(X)
+            self.offset_, self._schema = offset_of(X), None
         return without(X, self.offset_)
 
     def _held_out(self) -> float:
@@ -348,7 +404,7 @@ class MultiLabelClassifier(
         self.classes_ = target.classes
         self.encoder_ = learnt.encoder
         self._scorer = Scorer(learnt.head, learnt.encoder)
-        self.head_ = self._scorer.model
+        self.model_ = self._scorer.model
         self.history_ = learnt.history
         self.n_iter_ = len(learnt.history)
         self._optimiser = None
@@ -357,6 +413,14 @@ class MultiLabelClassifier(
         none = Tensor()
         kept = (self.head_, self.encoder_, self.history_, none, self._optimiser)
         return Learnt(*kept)
+
+    @property
+    def head_(self) -> Head:
+        """The head; a search may have found something else."""
+        check_is_fitted(self, "model_")
+        if not isinstance(self.model_, Head):
+            raise AttributeError(f"what the search has found is no head: {self.model_.kind}")
+        return self.model_
 
     @property
     def coef_(self) -> Array:
@@ -374,9 +438,10 @@ class MultiLabelClassifier(
         return self._affine()[1]
 
     def _affine(self) -> tuple[Array, Array]:
-        check_is_fitted(self, "head_")
-        learnt = {name: t.double() for name, t in self.encoder_.learnt.items()}
         weight, bias = self.head_.matrix()
+        if self.encoder_.name != "features":
+            raise AttributeError("coefficients belong to columns of numbers, and X holds words")
+        learnt = {name: t.double() for name, t in self.encoder_.learnt.items()}
         shift = weight.new_zeros(len(weight)) if bias is None else bias
         projection = self.head_.projection
         if isinstance(projection, nn.Linear):
@@ -393,9 +458,14 @@ class MultiLabelClassifier(
     def decision_function(self, X: Any) -> Array:
         """(rows, labels) log-odds by the link of the loss, before calibration and decision.
 
-        Of a loss without a link, its scores. (rows,) where y had two classes.
+        Of a loss without a link, its scores; of what a search has found, log-odds of
+        `predict_proba`. (rows,) where y had two classes.
         """
-        found = self._log_odds(self._scores(X))
+        v = self._scores(X)
+        if self.model is not None and self.calibrator_.needs_fit:
+            found = torch.logit(self.calibrator_(v), eps=SMALLEST).numpy()
+        else:
+            found = self._log_odds(v)
         return found[:, 0] if self._targets.kind == "binary" else found
 
     def predict_proba(self, X: Any) -> Array:
@@ -419,8 +489,11 @@ class MultiLabelClassifier(
         return self.predict_proba(X)
 
     def _scores(self, X: Any) -> Tensor:
-        check_is_fitted(self, "head_")
-        return self._scorer(unlabelled(self._checked(X, reset=False))).double()
+        check_is_fitted(self, "model_")
+        if self._schema is not None:
+            parts = new_rows(X, Schema.from_json(self._schema))
+            return torch.cat([self._scorer(part) for part in parts]).double()
+        return self._scorer(inputs_of(self._checked(X, reset=False))).double()
 
     def _log_odds(self, v: Tensor) -> Array:
         loss = self.calibrator_.loss
@@ -434,8 +507,8 @@ class MultiLabelClassifier(
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if hasattr(self, "head_"):
-            self._scorer = Scorer(self.head_, self.encoder_)
+        if hasattr(self, "model_"):
+            self._scorer = Scorer(self.model_, self.encoder_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

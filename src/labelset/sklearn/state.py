@@ -14,6 +14,7 @@ from labelset.decide import Rule
 from labelset.encode import Encoder
 from labelset.heads import Head
 from labelset.learned import NotFitted
+from labelset.model.blend import ESTIMATORS, estimator
 
 KIND = "labelset"
 """The key that says what a dict stands for."""
@@ -34,7 +35,8 @@ class PlainState:
 
 
 def plain(value: Any) -> Any:
-    """A head, an encoder, a calibrator, a rule or a tensor as a dict of plain things.
+    """A head or what stands in its place, an encoder, a calibrator, a rule or a tensor as a dict of
+    plain things.
 
     A part that is no part of labelset's catalogues, or is not fitted, stays as it is.
 
@@ -50,6 +52,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Head):
         state = {"settings": plain(value.settings), "state": plain(dict(value.state_dict()))}
         return {KIND: "head", "name": value.name, **state}
+    if isinstance(value, ESTIMATORS):
+        return {KIND: "estimator", "name": value.kind, "tensors": plain(value.tensors())}
     if isinstance(value, Encoder):
         return {KIND: "encoder", "described": value.as_json(), "state": plain(value.state())}
     if isinstance(value, ProbMap | Rule):
@@ -80,6 +84,8 @@ def restored(value: Any) -> Any:
         head = head.to(next(t.dtype for t in state.values() if t.is_floating_point()))
         head.load_state_dict(state)
         return head.eval().requires_grad_(False)
+    if kind == "estimator":
+        return estimator(value["name"]).from_tensors(restored(value["tensors"]))
     if kind == "encoder":
         return encode.from_json(value["described"], restored(value["state"]))
     if kind is not None:

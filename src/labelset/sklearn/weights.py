@@ -109,7 +109,7 @@ MOST = 20
 
 
 def rows_to_learn_from(
-    X: Any, labels: Labels, weight: Array | None, held_out: float, seed: int
+    inputs: Dataset, labels: Labels, weight: Array | None, held_out: float, seed: int
 ) -> Dataset:
     """A data set with train rows and, `held_out` being above 0, valid ones.
 
@@ -122,7 +122,7 @@ def rows_to_learn_from(
         share = weight / weight[weight > 0].mean()
         labels = WeightedLabels.weighted(labels, torch.from_numpy(share))
         times = (weight > 0).astype(np.int64)
-    data = Dataset.from_arrays(X, labels)
+    data = replace(inputs, labels=labels, names=[str(label) for label in range(labels.n)])
     order = _by_content(data)
     data = data.rows(order if times is None else np.repeat(order, times[order]))
     if held_out:
@@ -151,18 +151,13 @@ def copies(weight: Array) -> Array | None:
     return weight.astype(np.int64) if whole else None
 
 
-def unlabelled(X: Any) -> Dataset:
-    """Rows to score."""
-    none = Labels(torch.zeros(X.shape[0] + 1, dtype=torch.int64), torch.zeros(0).int(), 1)
-    return Dataset.from_arrays(X, none)
-
-
 def _by_content(data: Dataset) -> Array:
-    """Row numbers, sorted by a hash of each row's features and labels."""
-    x = data.features
-    features = _stored(x) if isinstance(x, SparseRows) else _dense(x)
-    pairs = zip(features, _stored(data.labels), strict=True)
-    keys = [hashlib.blake2b(a + b"|" + b, digest_size=16).digest() for a, b in pairs]
+    """Row numbers, sorted by a hash of each row's inputs and labels."""
+    x, texts = data.features, data.texts
+    streams = [] if x is None else [_stored(x) if isinstance(x, SparseRows) else _dense(x)]
+    streams += [] if texts is None else [(text.encode() for text in texts)]
+    rows = zip(*streams, _stored(data.labels), strict=True)
+    keys = [hashlib.blake2b(b"|".join(row), digest_size=16).digest() for row in rows]
     return np.argsort(np.array(keys, dtype="S16"), kind="stable")
 
 
