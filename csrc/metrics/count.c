@@ -112,24 +112,37 @@ SPREAD static void reach(float *restrict right, float *restrict level, const flo
     }
 }
 
-/* precision(order, marks, weights, times, sums, total): down the rows of one class, whose (rows, times)
- * weights are of 4 bytes. marks: 1 where a row is on, 2 where it is the last of its score. sums is
- * (3, times), total (times,), and both start as 0; total becomes the sum over rows that are on of
- * weight times precision, sums[0] that of their weights. */
-static PyObject *precision(PyObject *self, PyObject *args) {
+/* those of one score, and the pairs with one that is on and one that is off above it, ties by half */
+SPREAD static void pass(float *restrict right, float *restrict level, const float *restrict above,
+                        float *restrict before, double *restrict total, long times) {
+    for (long t = 0; t < times; t++) {
+        double off = before[t], tied = (double)above[t] - right[t] - level[t] - off;
+        total[t] += level[t] * (off + tied / 2);
+        right[t] += level[t];
+        before[t] = above[t] - right[t];
+        level[t] = 0;
+    }
+}
+
+/* Down the rows of one class, whose (rows, times) weights are of 4 bytes. marks: 1 where a row is
+ * on, 2 where it is the last of its score. sums is (4, times), total (times,), and both start as 0;
+ * total becomes the sum over rows that are on of weight times precision, or, for the area, the
+ * weight of the pairs in the wrong order; sums[0] that of the rows that are on, sums[2] of all. */
+static PyObject *down(PyObject *args, int area) {
     Py_buffer order, marks, weights, sums, total;
     long times;
     if (!PyArg_ParseTuple(args, "y*y*y*lw*w*", &order, &marks, &weights, &times, &sums, &total))
         return NULL;
     const long *rows = order.buf, count = order.len / (long)sizeof(long);
     const unsigned char *mark = marks.buf;
-    float *right = sums.buf, *level = right + times, *above = level + times;
+    float *right = sums.buf, *level = right + times, *above = level + times, *off = above + times;
     Py_BEGIN_ALLOW_THREADS
     for (long i = 0, on = 0; i < count; i++) {
         const float *weight = (const float *)weights.buf + rows[i] * times;
         add(above, weight, times);
         if (mark[i] & 1) add(level, weight, times), on = 1;
-        if (mark[i] & 2 && on) reach(right, level, above, total.buf, times), on = 0;
+        if (mark[i] & 2 && area) pass(right, level, above, off, total.buf, times);
+        else if (mark[i] & 2 && on) reach(right, level, above, total.buf, times), on = 0;
     }
     Py_END_ALLOW_THREADS
     Py_buffer *all[] = {&order, &marks, &weights, &sums, &total};
@@ -137,7 +150,11 @@ static PyObject *precision(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *precision(PyObject *self, PyObject *args) { return down(args, 0); }
+static PyObject *area(PyObject *self, PyObject *args) { return down(args, 1); }
+
 static PyMethodDef methods[] = {
+    {"area", area, METH_VARARGS, "Pairs of one class in the wrong order, in many resamples of its rows."},
     {"precision", precision, METH_VARARGS, "The precision of one class in many resamples of its rows."},
     {"gather", gather, METH_VARARGS, "The scores of sparse entries, by row or by column."},
     {"rank", rank, METH_VARARGS, "The ranks of some scores of each line among all of it."},

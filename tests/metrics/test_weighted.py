@@ -88,18 +88,20 @@ def way(request, monkeypatch):
 
 @pytest.mark.parametrize("levels", [2, 7, 10_000])
 @pytest.mark.usefixtures("way")
-def test_rows_drawn_several_times(levels):
+@pytest.mark.parametrize("metric", ["precision", "auroc"])
+def test_rows_drawn_several_times(levels, metric):
     g = torch.Generator().manual_seed(levels)
     rows, times = 300, 20
     v = torch.randint(levels, (rows,), generator=g) / 8
     on = torch.rand(rows, generator=g) < 0.3
     weights = torch.poisson(torch.ones(rows, times), generator=g)
     some = torch.randperm(rows, generator=g)[:200]  # the others are unknown
-    got = _order.weighted_precision(v[some], on[some], some, weights)
-    want = [
-        average_precision_score(on[some], v[some], sample_weight=weights[some, t])
-        for t in range(times)
-    ]
+    mine, other = {
+        "precision": (_order.weighted_precision, average_precision_score),
+        "auroc": (_order.weighted_auroc, sk.roc_auc_score),
+    }[metric]
+    got = mine(v[some], on[some], some, weights)
+    want = [other(on[some], v[some], sample_weight=weights[some, t]) for t in range(times)]
     np.testing.assert_allclose(got, want, rtol=1e-12)
 
 

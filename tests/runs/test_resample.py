@@ -9,7 +9,8 @@ from labelset.runs import draws, resampled
 
 NAMES = [
     *("map@class", "map@sample", "f1-micro", "f1-macro", "f1-weighted", "f1-samples", "hamming"),
-    *("precision@2", "ndcg@3", "ace", "mce", "ece", "brier", "nll", "subset-accuracy", "coverage"),
+    *("auroc@class", "map-micro", "auroc-micro", "subset-accuracy", "coverage"),
+    *("precision@2", "ndcg@3", "ace", "mce", "ece", "brier", "nll"),
 ]
 
 

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
         known_counts,
         ratio,
     )
-    from labelset.metrics._order import PositiveRanks, positive_ranks, weighted_precision
+    from labelset.metrics._order import (
+        PositiveRanks,
+        positive_ranks,
+        weighted_auroc,
+        weighted_precision,
+    )
     from labelset.metrics._reliability import Binned, EntryMean, Reliability, diagram, reliability
 else:
     __getattr__, __dir__ = door(__name__)
@@ -46,6 +51,7 @@ __all__ = [
     "positive_ranks",
     "ratio",
     "reliability",
+    "weighted_auroc",
     "weighted_precision",
 ]
 

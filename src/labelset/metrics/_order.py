@@ -237,33 +237,58 @@ def weighted_precision(v: Tensor, on: Tensor, rows: Tensor, weights: Tensor) -> 
     >>> weighted_precision(v, on, torch.arange(3), torch.tensor([[1.0, 0.0]] * 2 + [[1.0, 2.0]]))
     tensor([0.8333, 1.0000], dtype=torch.float64)
     """
+    total, right, _ = _down(v, on, rows, weights, area=False)
+    return ratio(total, right)
+
+
+def weighted_auroc(v: Tensor, on: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
+    """(times,) area under the ROC curve, as `weighted_precision`; NaN where all are on, or none.
+
+    >>> v, on = torch.tensor([2.0, 1.0, 1.0]), torch.tensor([True, False, True])
+    >>> weighted_auroc(v, on, torch.arange(3), torch.tensor([[1.0, 0.0]] * 2 + [[1.0, 2.0]]))
+    tensor([0.7500,    nan], dtype=torch.float64)
+    """
+    wrong, right, above = _down(v, on, rows, weights, area=True)
+    return 1 - ratio(wrong, right * (above - right))
+
+
+def _down(
+    v: Tensor, on: Tensor, rows: Tensor, weights: Tensor, area: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The sum over rows that are on of weight times precision, or for the area the weight of the
+    pairs in the wrong order, ties by half; the weight of the rows that are on, and of all."""
     order = v.argsort(descending=True)
     down, hit = v[order], on[order]
     ends = torch.ones_like(hit)
     ends[:-1] = down[1:] != down[:-1]
-    way = _precision_in_c if _compiled(v) else _precision_in_torch
-    return ratio(*way(rows[order], hit, ends, weights))
+    way = _down_in_c if _compiled(v) else _down_in_torch
+    return way(rows[order], hit, ends, weights, area)
 
 
-def _precision_in_c(
-    order: Tensor, hit: Tensor, ends: Tensor, weights: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The sum of weight times precision over rows that are on, and that of their weights."""
+def _down_in_c(
+    order: Tensor, hit: Tensor, ends: Tensor, weights: Tensor, area: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     times = weights.shape[1]
-    sums, total = torch.zeros(3, times), torch.zeros(times, dtype=torch.float64)
+    sums, total = torch.zeros(4, times), torch.zeros(times, dtype=torch.float64)
     marks = hit.byte() + 2 * ends.byte()
     given = (order.contiguous().numpy(), marks.numpy(), weights.numpy())
-    _count.precision(*given, times, sums.numpy(), total.numpy())
-    return total, sums[0].double()
+    (_count.area if area else _count.precision)(*given, times, sums.numpy(), total.numpy())
+    return total, sums[0].double(), sums[2].double()
 
 
-def _precision_in_torch(
-    order: Tensor, hit: Tensor, ends: Tensor, weights: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The same by torch."""
-    drawn, own = weights[order], weights[order[hit]]
-    last = ends.nonzero()[:, 0]
-    last = last[torch.searchsorted(last, hit.nonzero()[:, 0])]  # the end of each one's ties
-    above = drawn.cumsum(0)[last].double()
-    right = own.cumsum(0)[hit.cumsum(0)[last] - 1].double()
-    return (own * ratio(right, above, 0.0)).sum(0), own.sum(0).double()
+def _down_in_torch(
+    order: Tensor, hit: Tensor, ends: Tensor, weights: Tensor, area: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    drawn, own = weights[order].double(), weights[order[hit]].double()
+    every = torch.cat([drawn.new_zeros(1, drawn.shape[1]), drawn.cumsum(0)])
+    right = torch.cat([own.new_zeros(1, own.shape[1]), own.cumsum(0)])
+    last = ends.nonzero()[:, 0] + 1
+    after = torch.searchsorted(last, hit.nonzero()[:, 0], right=True)  # the end of each one's ties
+    hits = torch.cat([hit.new_zeros(1).long(), hit.cumsum(0)])
+    above, reached = every[last[after]], right[hits[last[after]]]
+    if not area:
+        each = ratio(reached, above, 0.0)
+    else:
+        first = torch.where(after > 0, last[after - 1], 0)
+        each = (above - reached + every[first] - right[hits[first]]) / 2
+    return (own * each).sum(0), right[-1], every[-1]

@@ -133,7 +133,7 @@ def nested(
     *,
     families: Sequence[str] | None = None,
     folds: int = 5,
-    repeats: int = 3,
+    repeats: int = 10,
     picks: int = PICKS,
     per_family: int = 2,
     seed: int = 0,

@@ -38,7 +38,15 @@ from labelset.model import Predictor, SavedModel, Split
 from labelset.proofs import Verification, distinct, independent, verify
 from labelset.runs.resample import draws, resampled
 
-PLAIN = ("map@class", "map@sample", "ndcg@5", "precision@5")
+PLAIN = (
+    "map@class",
+    "map-micro",
+    "auroc@class",
+    "map@sample",
+    "ndcg@5",
+    "precision@1",
+    "precision@5",
+)
 TUNED = {
     "f1-micro": ("global", {"metric": "f1-micro"}),
     "f1-macro": ("per-class", {"metric": "f1-macro"}),

@@ -12,9 +12,20 @@ import torch
 from torch import Tensor
 
 from labelset.labels import Labels
-from labelset.metrics import Binned, EntryMean, Metric, RowMean, ratio, weighted_precision
+from labelset.metrics import (
+    Binned,
+    EntryMean,
+    Metric,
+    RowMean,
+    ratio,
+    weighted_auroc,
+    weighted_precision,
+)
 from labelset.metrics.counts import F1Macro, F1Micro, F1Weighted, Hamming, f_score
-from labelset.metrics.ranking import MAPClass
+from labelset.metrics.ranking import AUROCClass, AUROCMicro, MAPClass, MAPMicro
+
+POOLED = 1 << 22
+"""Entries of one ranking, whose weights float32 adds up exactly."""
 
 
 def draws(rows: int, times: int, seed: int) -> Tensor:
@@ -30,8 +41,10 @@ def resampled(metric: Metric, given: Any, labels: Labels, weights: Tensor) -> Te
     given, y = metric.checked(given, labels)
     if isinstance(metric, RowMean):
         return _row_means(metric.rows(given, y), weights)
-    if isinstance(metric, MAPClass):
-        return _map_class(given, y, weights)
+    if isinstance(metric, (MAPClass, AUROCClass)):
+        return _by_class(metric, given, y, weights)
+    if isinstance(metric, (MAPMicro, AUROCMicro)):
+        return _pooled(metric, given, y, weights)
     if isinstance(metric, (F1Micro, F1Macro, F1Weighted)):
         return _f1(metric, given, y, weights)
     if isinstance(metric, Binned):
@@ -46,17 +59,29 @@ def _row_means(each: Tensor, weights: Tensor) -> Tensor:
     return ratio(weights @ each.double().nan_to_num(0.0), weights @ defined)
 
 
-def _map_class(v: Tensor, y: Labels, weights: Tensor) -> Tensor:
+def _by_class(metric: MAPClass | AUROCClass, v: Tensor, y: Labels, weights: Tensor) -> Tensor:
+    one = weighted_precision if isinstance(metric, MAPClass) else weighted_auroc
     target = y.dense(torch.float64)
     total = torch.zeros(len(weights), dtype=torch.float64)
     classes = torch.zeros_like(total)
     drawn = weights.T.contiguous().float()  # a row's weights side by side
     for j in range(y.n):
         known = (~target[:, j].isnan()).nonzero()[:, 0]
-        value = weighted_precision(v[known, j], target[known, j] == 1, known, drawn)
+        value = one(v[known, j], target[known, j] == 1, known, drawn)
         total += value.nan_to_num(0.0)
         classes += (~value.isnan()).double()
     return ratio(total, classes)
+
+
+def _pooled(metric: MAPMicro | AUROCMicro, v: Tensor, y: Labels, weights: Tensor) -> Tensor:
+    """One ranking of all entries: too many for sums in float32 have no resamples."""
+    target = y.dense().flatten()
+    known = (~target.isnan()).nonzero()[:, 0]
+    if len(known) > POOLED:
+        return torch.full((len(weights),), torch.nan, dtype=torch.float64)
+    one = weighted_precision if isinstance(metric, MAPMicro) else weighted_auroc
+    given = v.flatten()[known], target[known] == 1, known // y.n
+    return one(*given, weights.T.contiguous().float())
 
 
 def _f1(
