@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from labelset.linear import linear_loss, linear_sgd_step
     from labelset.losses import NoLink
     from labelset.proofs import verify
+    from labelset.runs.from_memory import compare_rows as compare
 else:
     __getattr__, __dir__ = door(__name__)
 
@@ -19,6 +20,7 @@ __all__ = [
     "NoLink",
     "accumulate",
     "calibrate",
+    "compare",
     "data",
     "decide",
     "distributed",

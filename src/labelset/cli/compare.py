@@ -21,7 +21,7 @@ from labelset.cli.options import (
     training,
 )
 from labelset.ranks import Ranks, leave_group, under_torchrun
-from labelset.terminal import ProgressBar, table
+from labelset.terminal import ProgressBar
 
 ABOUT = """Train every candidate under the same budget, judge all on the same rows, and say which to
 use. Writes RUN/results.csv (one row per loss, head, seed, split, stage and metric), summary.csv,
@@ -129,7 +129,8 @@ def _run(args: argparse.Namespace) -> None:
     if args.json:
         print((out / "compare.json").read_text(encoding="utf-8"))
     else:
-        _print(result)
+        print(f"{result.table()}\n")
+        print(f"report: {out / 'report.html'}\nmodel: {out / 'best'}")
 
 
 def _jobs(args: argparse.Namespace) -> int:
@@ -140,21 +141,6 @@ def _jobs(args: argparse.Namespace) -> int:
     if args.jobs:
         raise ValueError("--jobs: under torchrun each rank is a job; start as many as you want")
     return size if args.parallel == "models" else 1
-
-
-def _print(result: runs.Comparison) -> None:
-    print(table(runs.table_rows(result)))
-    print(
-        "\n+ better and - worse than the baseline: the 95% interval of the difference excludes 0."
-    )
-    print("raw: own link, threshold 0.5; tuned, calibrated: fitted on validation rows.")
-    for key, why in result.failed.items():
-        print(f"{key} failed, {why}")
-    if result.search is not None and result.search["left_out"]:
-        left_out = ", ".join(result.search["left_out"])
-        print(f"left out after a trial on some rows (--losses takes them in): {left_out}")
-    print(f"\n{result.recommendation}\n")
-    print(f"report: {result.out / 'report.html'}\nmodel: {result.out / 'best'}")
 
 
 class _Found:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         judged,
         table_rows,
     )
+    from labelset.runs.from_memory import compare_rows
     from labelset.runs.judging import (
         Judge,
         Judgement,
@@ -52,6 +53,7 @@ __all__ = [
     "Tuned",
     "choose_model",
     "compare",
+    "compare_rows",
     "default_jobs",
     "draws",
     "findings_of",

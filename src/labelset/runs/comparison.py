@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,12 @@ from labelset.runs.pool import Progress, default_jobs, do_all
 from labelset.runs.resample import draws
 from labelset.runs.search import Found, search, suits
 from labelset.runs.shelf import InFolder
+from labelset.terminal import table
 from labelset.train import Diverged
 
 FORMAT = 1
+BEST = "best"
+"""The folder of the recommended model."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Standing:
         return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in held}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """The answer: every figure, who stands how, and what to use."""
 
@@ -93,6 +97,28 @@ class Comparison:
     """As `standings`, on the rows that chose: validation rows, or all by out-of-fold scores."""
     search: dict[str, Any] | None = None
     """Of a search: how choices were made (`sentence`) and the nested test of the `blend`."""
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    def table(self) -> str:
+        """The answer in words: a line for each candidate, what is missing and why, what to use."""
+        lines = [
+            table(table_rows(self)),
+            "",
+            "+ better, - worse than the baseline: the 95% interval of the difference excludes 0.",
+            "raw: own link, threshold 0.5; tuned, calibrated: fitted on validation rows.",
+            *(f"{key} failed, {why}" for key, why in self.failed.items()),
+        ]
+        if self.search is not None and self.search["left_out"]:
+            left_out = ", ".join(self.search["left_out"])
+            lines.append(f"left out after a trial on some rows, as not named: {left_out}")
+        return "\n".join([*lines, "", self.recommendation])
+
+    @cached_property
+    def best_model(self) -> SavedModel:
+        """The recommended model, ready for use: `best_model.predict(rows)`."""
+        return SavedModel.open(self.out / BEST)
 
     @property
     def source(self) -> str:
@@ -266,8 +292,8 @@ def _write(found: Comparison, dataset: Dataset) -> None:
     assert run.folder is not None
     verdict = (run.folder / JUDGEMENT).read_bytes()
     run.splits["train"] = Split(dataset.part("train").labels)
-    run.save(found.out / "best")
-    write_bytes(found.out / "best" / JUDGEMENT, verdict)
+    run.save(found.out / BEST)
+    write_bytes(found.out / BEST / JUDGEMENT, verdict)
     _write_csv(found.out / "results.csv", found.rows)
     lines = [
         {"candidate": key, **asdict(standing)}

@@ -17,7 +17,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-from scipy import sparse
 
 from labelset.data.columns import Columns, Piece, gathered, is_full, truth
 from labelset.data.dataset import unique_names
@@ -408,6 +407,8 @@ def _sparse_piece(
     words: dict[str, list[str]],
 ) -> Piece:
     """Sparse rows leave out 0, and the first value of a nominal attribute."""
+    from scipy import sparse
+
     every = table.attributes
     for at in (*columns.texts, columns.id, columns.split):
         if at is not None:
@@ -455,6 +456,8 @@ def _features(
     matrix: Any, every: list[Attribute], places: list[int], words: dict[str, list[str]]
 ) -> SparseRows:
     """Columns of numbers as they are, and one for each word but the first."""
+    from scipy import sparse
+
     plain, parts = list[int](), list[Any]()
     for at in places:
         name, values = every[at].name, every[at].values
