@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from labelset.model.blend import Blend, Part, mixed
     from labelset.model.folder import SavedModel, Split, read_scores, score_batches
     from labelset.model.forest import Forest, log_odds
+    from labelset.model.kernel import KernelMachine
     from labelset.model.mlp import Mlp
     from labelset.model.predictor import Predictor
     from labelset.model.scorer import Scorer
@@ -18,6 +19,7 @@ else:
 __all__ = [
     "Blend",
     "Forest",
+    "KernelMachine",
     "Mlp",
     "Part",
     "Predictor",

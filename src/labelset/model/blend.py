@@ -134,9 +134,9 @@ def mixed(probabilities: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
     >>> mixed([torch.tensor([[0.25]]), torch.tensor([[0.75]])], [0.5, 0.5])
     tensor([[0.]])
     """
-    mean = torch.zeros(probabilities[0].shape, dtype=torch.float64)
+    mean = torch.zeros((), dtype=torch.float64)
     for p, weight in zip(probabilities, weights, strict=True):
-        mean += weight * p.double().cpu()
+        mean = mean + weight * p.double()
     return log_odds(mean, CLIP)
 
 
@@ -158,7 +158,8 @@ def _part(number: int, described: Any, tensors: Mapping[str, Tensor]) -> Part:
 def estimator(kind: Any) -> Any:
     """The class of the estimators of that kind, which `SavedModel` keeps in place of a head.
 
-    Each has `labels`, `nbytes`, `scores(features)`, `tensors()` and `from_tensors(tensors)`.
+    Each has `labels`, `nbytes`, `scores(features)`, `tensors()` and `from_tensors(tensors)`, and
+    all but the blend have `width` and, for graphs, `module()`.
     """
     kinds: dict[Any, Any] = {each.kind: each for each in ESTIMATORS}
     if kind not in kinds:

@@ -135,19 +135,23 @@ class SavedModel:
 
     # ---- from rows to decisions -----------------------------------------------------------------
 
+    @property
+    def model(self) -> Any:
+        """The head, or the estimator in its place; None where there are only scores."""
+        return self.estimator if self.head is None else self.head
+
     def scorer(self) -> Scorer:
         """Rows to scores, by the encoder and the head, or the estimator, as they are now."""
-        model = self.estimator if self.head is None else self.head
-        if self.encoder is None or model is None:
+        if not self.can_score:
             raise ValueError(
                 "this run has no encoder and head, only scores; give scores of the new rows"
             )
-        return Scorer(model, self.encoder)
+        return Scorer(self.model, self.encoder)
 
     @property
     def can_score(self) -> bool:
         """Whether new rows can be scored: there is a model and its encoder, not scores alone."""
-        return self.encoder is not None and (self.head or self.estimator) is not None
+        return self.encoder is not None and self.model is not None
 
     def score(self, dataset: Dataset) -> Tensor:
         """(rows, labels) scores of new rows; for many data sets make one `scorer`."""

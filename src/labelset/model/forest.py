@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from labelset import csr
 from labelset.data import SparseRows
@@ -22,6 +22,8 @@ CLIP = 1e-4
 """How far from 0 and 1 a probability stays before it becomes log-odds."""
 ENTRIES = 1 << 21
 """Features, scores, or rows on their way through trees that are in memory together."""
+ROUNDS = 32
+"""In so many rounds at most a graph adds up the label shares of a leaf."""
 FILE = {
     "feature": torch.int32,
     "threshold": torch.float32,
@@ -219,6 +221,10 @@ class Forest:
             node = child[node] + (flat[row + looked] > threshold[node])
         return out.reshape(rows, trees)
 
+    def module(self) -> nn.Module:
+        """`scores` as a module of plain operations, whose `forward` takes dense float32 rows."""
+        return _Module(self)
+
     # ---- in files -------------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
@@ -265,6 +271,85 @@ def log_odds(probabilities: Tensor, clip: float = CLIP) -> Tensor:
     tensor([-9.2102,  0.0000])
     """
     return probabilities.double().clamp(clip, 1 - clip).logit().float()
+
+
+class _Module(nn.Module):
+    """(rows, features) -> (rows, labels), in as many steps whatever the rows are.
+
+    A leaf is its own child, so that all rows go down as many levels as the deepest tree has. The
+    label shares of leaves lie one after the other, and of each leaf a round adds up `step`; what
+    is past the last one is the share 0 of a label that is cut off in the end. Shares are float16,
+    of which float64 sums are exact in any order: the scores are those of the forest, bit by bit.
+    """
+
+    feature: Tensor
+    threshold: Tensor
+    child: Tensor
+    roots: Tensor
+    ends: Tensor
+    label: Tensor
+    share: Tensor
+    offset: Tensor
+    zeros: Tensor
+
+    def __init__(self, forest: Forest) -> None:
+        super().__init__()
+        self.trees, self.labels = len(forest), forest.labels
+        inner, table = forest.feature >= 0, forest.leaves
+        child = torch.where(inner, torch.from_numpy(forest._links[0]), torch.arange(len(inner)))
+        counts = torch.zeros(len(inner), dtype=torch.int64)
+        counts[~inner] = table.indptr.diff()
+        share = torch.cat([table.filled(), torch.zeros(1)])
+        short = share.half()
+        self.levels = _depth(inner, child, forest.starts[:-1])
+        self.step = max(1, -(-int(counts.max()) // ROUNDS))
+        self.rounds = -(-int(counts.max()) // self.step)
+        held = {
+            "feature": torch.where(inner, forest.feature, 0),
+            "threshold": torch.where(inner, forest.threshold, torch.inf),
+            "child": _narrow(child),
+            "roots": forest.starts[:-1],
+            "ends": _narrow(csr.cumulate(counts)),
+            "label": torch.cat([table.indices, torch.tensor([table.width], dtype=torch.int32)]),
+            "share": short if torch.equal(short.float(), share) else share,
+            "offset": torch.arange(self.step).repeat_interleave(self.trees),
+            "zeros": torch.zeros(table.width + 1, dtype=torch.float64),
+        }
+        for name, t in held.items():
+            self.register_buffer(name, t)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """The log-odds of the mean over trees."""
+        x = features.T.contiguous()  # a row of what follows is a tree, whose nodes lie together
+        first = torch.zeros_like(x[:1])
+        node = first.long() + self.roots[:, None]
+        for _ in range(self.levels):
+            looked = x.gather(0, torch.take(self.feature, node).long())
+            second = looked > torch.take(self.threshold, node)
+            node = torch.take(self.child, node).long() + second
+        start, end = (torch.take(self.ends, at).long() for at in (node, node + 1))
+        total = first.double() + self.zeros[:, None]
+        start, end = (torch.cat([at] * self.step) for at in (start, end))
+        for at in range(self.rounds):
+            place = start + (self.offset[:, None] + at * self.step)
+            place = torch.where(place < end, place, len(self.label) - 1)
+            label, share = (torch.take(t, place) for t in (self.label, self.share))
+            total = total.scatter_add(0, label.long(), share.double())
+        return log_odds((total[: self.labels].T / self.trees).float())
+
+
+def _depth(inner: Tensor, child: Tensor, roots: Tensor) -> int:
+    """How many inner nodes the longest way down has."""
+    levels, at = 0, roots[inner[roots]]
+    while len(at):
+        below = torch.cat([child[at], child[at] + 1])
+        levels, at = levels + 1, below[inner[below]]
+    return levels
+
+
+def _narrow(t: Tensor) -> Tensor:
+    """int32 where the numbers, which do not fall below 0, fit."""
+    return t.int() if int(t.max()) < 1 << 31 else t
 
 
 # ---- scikit-learn's trees -----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from labelset.data import SparseRows
 
@@ -97,10 +97,13 @@ class KernelMachine:
         for start in range(0, len(features), size):
             x = features[start : start + size]
             x = (x.dense() if isinstance(x, SparseRows) else x).cpu().double()
-            distances = squared_distances(x, own, self._lengths)
-            estimate = self.means + distances.mul_(-self.gamma).exp_() @ coefficients
-            out[start : start + len(x)] = log_odds(estimate)
+            influence = squared_distances(x, own, self._lengths).mul_(-self.gamma).exp_()
+            out[start : start + len(x)] = log_odds(self.means + influence @ coefficients)
         return out
+
+    def module(self) -> nn.Module:
+        """`scores` as a module of plain operations, whose `forward` takes dense rows."""
+        return _Module(self)
 
     # ---- in files -------------------------------------------------------------------------------
 
@@ -122,6 +125,26 @@ class KernelMachine:
             got = f"{gamma.dtype} of shape {tuple(gamma.shape)}"
             raise ValueError(f"gamma of a kernel machine must be one float64 number, got {got}")
         return cls(held["rows"], held["coefficients"], held["means"], float(gamma))
+
+
+class _Module(nn.Module):
+    """(rows, features) -> (rows, labels), in float64 from float32 weights."""
+
+    rows: Tensor
+    coefficients: Tensor
+    means: Tensor
+
+    def __init__(self, machine: KernelMachine) -> None:
+        super().__init__()
+        for name in FILE[:3]:
+            self.register_buffer(name, getattr(machine, name))
+        self.gamma = machine.gamma
+
+    def forward(self, features: Tensor) -> Tensor:
+        """The log-odds of the estimates."""
+        own = self.rows.double()
+        distances = squared_distances(features.double(), own, own.square().sum(1))
+        return log_odds(self.means + (-self.gamma * distances).exp() @ self.coefficients.double())
 
 
 def squared_distances(x: Tensor, others: Tensor, lengths: Tensor) -> Tensor:

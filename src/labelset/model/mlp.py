@@ -147,8 +147,8 @@ class Mlp:
         if not self.linked:
             return logits.mean(0)
         if self.loss is not None:
-            v = logits.flatten(0, 1).clamp(-FAR, FAR)
-            logits = self.loss.log_odds(v).reshape(logits.shape)
+            v = logits.clamp(-FAR, FAR)
+            logits = torch.stack([self.loss.log_odds(v[k]) for k in range(len(v))])
         v = logits.clamp(-MOST, MOST)
         if len(v) == 1:
             return v[0]
@@ -156,7 +156,7 @@ class Mlp:
         return logsigmoid(v).logsumexp(0) - logsigmoid(-v).logsumexp(0)
 
     def module(self) -> nn.Module:
-        """The same as a module of plain operations, whose `forward` takes dense features."""
+        """`scores` as a module of plain operations, whose `forward` takes dense features."""
         return _Module(self)
 
     # ---- in files -------------------------------------------------------------------------------
@@ -187,21 +187,32 @@ class Mlp:
 
 
 class _Module(nn.Module):
-    """(rows, features) -> (rows, labels)."""
+    """(rows, features) -> (rows, labels), one member after the other."""
+
+    centre: Tensor
+    first: Tensor
+    inner: Tensor
+    shift: Tensor
+    last: Tensor
+    bias: Tensor
 
     def __init__(self, mlp: Mlp) -> None:
         super().__init__()
         for name in FLOATS:
             self.register_buffer(name, getattr(mlp, name))
-        self.loss = mlp.loss
+        self.joined = mlp.joined
 
     def forward(self, features: Tensor) -> Tensor:
-        """The mean over members, as the networks themselves give it."""
-        mlp = object.__new__(Mlp)  # what the buffers are now, on whatever device, unchecked
-        values = {name: getattr(self, name) for name in FLOATS} | {"loss": self.loss}
-        for name, value in values.items():
-            object.__setattr__(mlp, name, value)
-        return mlp.joined(mlp.logits(features))
+        """The scores of the logits of all members."""
+        x = features - self.centre
+        return self.joined(torch.stack([self._logits(x, k) for k in range(len(self.last))]))
+
+    def _logits(self, x: Tensor, k: int) -> Tensor:
+        for weight, shift in zip(
+            (self.first[:, k], *self.inner[:, k]), self.shift[:, k], strict=True
+        ):
+            x = layer_norm(x @ weight + shift, shift.shape).relu()
+        return x @ self.last[k] + self.bias[k]
 
 
 def units(z: Tensor, shift: Tensor) -> Tensor:
