@@ -12,7 +12,6 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomFo
 from labelset import files, heads
 from labelset.data import Dataset, SparseRows
 from labelset.encode import build
-from labelset.export import to_safetensors
 from labelset.model import Forest, SavedModel, Scorer, log_odds
 
 ROWS, WIDTH = 300, 12
@@ -233,8 +232,6 @@ def test_a_forest_in_the_folder_of_a_model(saved):
         run.estimator(run.encoder(data)).clamp(1e-4, 1 - 1e-4),
     )
     assert "estimator.safetensors" in json.loads((folder / "model.json").read_text())["files"]
-    with pytest.raises(ValueError, match="holds no head, a forest"):
-        to_safetensors(again, folder / "head")
     with pytest.raises(ValueError, match="use of_features"):
         Scorer(run.estimator)(data)
 

@@ -17,7 +17,8 @@ BESIDE = ""
 """What an option without FILE has."""
 ENDS = {"onnx": ".onnx", "torch_export": ".pt2", "safetensors": ".safetensors"}
 
-ABOUT = """Write all that a RUN does after its encoder into one file: head, link or map, and rule.
+ABOUT = """Write all that a RUN does after its encoder into one file: its model (a head, small
+networks, a forest, a kernel machine, or a blend of them), link or map, and rule.
 Features go in; logits, probabilities and decisions come out, for any number of rows. Of the encoder
 only the scaling of numeric features is inside; after TF-IDF or a network the file takes what that
 gives. Without FILE the file lies beside the RUN and has its name: RUN.onnx, RUN.pt2,
@@ -41,7 +42,7 @@ def add(verbs: Any) -> None:
     verb.add_argument(
         "--safetensors",
         **file,
-        help="the head's tensors; calibrator and decision rule in the metadata",
+        help="the model's tensors; calibrator and decision rule in the metadata",
     )
     verb.add_argument("--no-decisions", action="store_true", help="logits and probabilities only")
     verb.add_argument("--seed", type=int, default=0, help="of the rows that it is tried on (0)")

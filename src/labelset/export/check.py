@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from labelset.export.pipeline import Pipeline
-from labelset.model import SavedModel, Scorer
+from labelset.export.scoring import product_of
+from labelset.heads import Head
+from labelset.model import Blend, Mlp, SavedModel, Scorer, mixed
 
 LOGITS = 1e-5
-"""How far a logit may be off, as a share of sum |w x| + |b|, the size of what is added up."""
+"""How far a logit may be off, as a share of the size of what is added up: sum |w x| + |b|."""
 PROBABILITIES = 1e-6
 """How far a probability may be off, given the logits; a step of a map may lie one logit further."""
 ROWS = 64
@@ -79,13 +82,42 @@ def _judge(what: str, wrong: Tensor) -> None:
 
 
 def _far_logits(run: SavedModel, pipeline: Pipeline, x: Tensor, got: Tensor) -> Tensor:
-    """Against the head itself, in float64."""
-    scaled = x if pipeline.scaling is None else pipeline.scaling(x.clone())
-    if run.head is None or pipeline.product is None:
-        return ~(got == scaled)
-    due = Scorer(run.head).of_features(scaled).double()
-    near: Tensor = (got.double() - due).abs() <= LOGITS * pipeline.product.size(scaled)
-    return ~near
+    """Against the model itself, given what its encoder would give."""
+    z = x if pipeline.scaling is None else pipeline.scaling(x.clone())
+    if pipeline.model is None:
+        return ~(got == z)
+    low, high = reach(run.model, z.to(pipeline.model.dtype))
+    return ~((low <= got.double()) & (got.double() <= high))
+
+
+def reach(model: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The lowest and the highest float64 scores of features that rounding can explain.
+
+    A head is worked out in float64. Networks may be off in the logit of each member, and a blend
+    in the probability of each part. The scores of forests and kernel machines are as good as
+    exact, since their graphs add up in float64 as they themselves do.
+    """
+    if isinstance(model, Blend):
+        ends = [_ends(part.calibrator, *reach(part.model, x)) for part in model.parts]
+        low, high = (mixed(each, model.weights) for each in zip(*ends, strict=True))
+    elif isinstance(model, Mlp):
+        logits = model.logits(x)
+        # |h| of normalised units h is at most the root of their number
+        size = model.last.norm(dim=1) * model.last.shape[1] ** 0.5 + model.bias.abs()
+        off = LOGITS * size[:, None]
+        tried = torch.stack([model.joined(logits + side * off) for side in (-1, 0, 1)])
+        low, high = tried.amin(0), tried.amax(0)
+    else:
+        low = high = Scorer(model).of_features(x)
+    due, far = (low.double() + high.double()) / 2, (high.double() - low.double()) / 2
+    size = product_of(model).size(x) if isinstance(model, Head) else 1 + due.abs()
+    return due - far - LOGITS * size, due + far + LOGITS * size
+
+
+def _ends(calibrator: Any, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """The lowest and the highest probabilities of scores between two."""
+    tried = torch.stack([calibrator(v) for v in (low, (low + high) / 2, high)])
+    return tried.amin(0) - PROBABILITIES, tried.amax(0) + PROBABILITIES
 
 
 def _far_probabilities(run: SavedModel, v: Tensor, got: Tensor) -> Tensor:

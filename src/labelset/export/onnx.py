@@ -56,7 +56,7 @@ def onnx_file(run: SavedModel, decisions: bool, seed: int) -> bytes:
 def model_bytes(run: SavedModel, pipeline: Pipeline) -> bytes:
     """The file, not yet tried."""
     helper = optional("onnx.helper", "ONNX files", "onnx")
-    name = "scores" if pipeline.product is None else "features"
+    name = "scores" if pipeline.model is None else "features"
     sample = torch.zeros(ROWS, pipeline.width, dtype=pipeline.dtype)
     graph, types = traced_graph(pipeline, sample, name, pipeline.outputs)
 
@@ -111,6 +111,7 @@ TYPES = {
     torch.int32: 6,
     torch.int64: 7,
     torch.bool: 9,
+    torch.float16: 10,
     torch.float64: 11,
 }
 """ONNX's numbers of torch's types."""
@@ -177,11 +178,18 @@ class _Recorder(DispatchMode):
     def __init__(self, graph: Graph, sample: Tensor, name: str) -> None:
         super().__init__()
         self.graph, self.names = graph, {id(sample): name}
+        self.constants: dict[tuple[int, int], str] = {}
         self.alive: list[Any] = [sample]  # so that no two tensors ever have one id
 
     def name(self, x: Tensor) -> str:
         """Of a value in the graph, or of a constant made of it."""
-        return self.names[id(x)] if id(x) in self.names else self.graph.constant(x, x.dtype)
+        if id(x) in self.names:
+            return self.names[id(x)]
+        key = id(x), x._version
+        if key not in self.constants:
+            self.constants[key] = self.graph.constant(x, x.dtype)
+            self.alive.append(x)
+        return self.constants[key]
 
     def __torch_dispatch__(
         self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -329,7 +337,9 @@ def _filled(number: float) -> Written:
 
 
 def _addmm(c: Call) -> str:
-    return c.put("Add", c.put("MatMul", c.args[1], c.args[2]), c.args[0])
+    product = c.put("MatMul", c.args[1], c.args[2])
+    terms = (c.args[0], c.kwargs.get("beta", 1)), (product, c.kwargs.get("alpha", 1))
+    return c.put("Add", *(x if times == 1 else c.put("Mul", x, times) for x, times in terms))
 
 
 def _sum(c: Call) -> str:
@@ -381,6 +391,28 @@ def _take(c: Call) -> str:
     return c.put("Gather", table, c.value(where, torch.int64))
 
 
+def _select(c: Call) -> str:
+    axis, place = c.args[1], c.graph.constant(c.args[2], torch.int64)
+    return c.put("Gather", c.args[0], place, axis=axis)
+
+
+def _gather(c: Call) -> str:
+    return c.put("GatherElements", c.args[0], c.value(c.args[2], torch.int64), axis=c.args[1])
+
+
+def _scatter_add(c: Call) -> str:
+    places = c.value(c.args[2], torch.int64)
+    return c.put("ScatterElements", c.args[0], places, c.args[3], axis=c.args[1], reduction="add")
+
+
+def _layer_norm(c: Call) -> str:
+    x, shape, weight, bias, eps = c.args
+    if len(shape) != 1 or weight is not None or bias is not None:
+        raise NotExportable("layer_norm has an ONNX form here over one axis and without weights")
+    ones = c.graph.constant(torch.ones(shape), c.result.dtype)
+    return c.put("LayerNormalization", x, ones, epsilon=eps)
+
+
 def _stacked(c: Call) -> str:
     axis = c.get(1, "dim", 0)
     places = c.graph.constant([axis], torch.int64)
@@ -414,6 +446,7 @@ OPERATIONS: dict[str, Written] = {
     "sqrt": _plain("Sqrt", 1),
     "tanh": _plain("Tanh", 1),
     "sigmoid": _plain("Sigmoid", 1),
+    "logit": lambda c: c.put("Log", c.put("Div", c.args[0], c.put("Sub", 1.0, c.args[0]))),
     "relu": _plain("Relu", 1),
     "pow": _plain("Pow", 2),
     "square": lambda c: c.put("Mul", c.args[0], c.args[0]),
@@ -437,16 +470,22 @@ OPERATIONS: dict[str, Written] = {
     "ones_like": _filled(1.0),
     "mm": _plain("MatMul", 2),
     "addmm": _addmm,
+    "native_layer_norm": _layer_norm,
     "sum": _sum,
+    "mean": _ends("ReduceMean"),
     "cumsum": lambda c: c.put("CumSum", c.args[0], c.graph.constant(c.args[1], torch.int64)),
     "topk": _topk,
     "sort": _sort,
     "amax": _ends("ReduceMax"),
     "amin": _ends("ReduceMin"),
     "unsqueeze": _unsqueeze,
+    "permute": lambda c: c.put("Transpose", c.args[0], perm=list(c.args[1])),
     "cat": lambda c: c.put("Concat", *c.args[0], axis=c.get(1, "dim", 0)),
     "slice": _slice,
+    "select": _select,
     "take": _take,
+    "gather": _gather,
+    "scatter_add": _scatter_add,
     "stack": _stacked,
     "logsumexp": _logsumexp,
     **{

@@ -1,4 +1,4 @@
-"""The tensors of a model's head, with calibrator and rule in the metadata."""
+"""The tensors of a model, with calibrator and rule in the metadata."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
+from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from labelset import heads
@@ -16,10 +17,14 @@ from labelset.export.check import ExportFailed
 from labelset.export.pipeline import Pipeline, about, opened
 from labelset.files import write_bytes
 from labelset.model import SavedModel
+from labelset.model.blend import estimator
 
 
 def to_safetensors(run: SavedModel | str | Path, path: str | Path) -> None:
     """Write the head as `labelset.heads.save` does, so that `labelset.heads.load` reads it.
+
+    Of an estimator the tensors are those of its `tensors()`, which its `from_tensors` takes; its
+    kind is under `labelset.estimator` in the metadata.
 
     The metadata say besides what an ONNX file's do, and hold map and rule in full, as JSON. With
     the `features` encoder its scaling is there too, as JSON under `labelset.scaling`.
@@ -36,20 +41,33 @@ def to_safetensors(run: SavedModel | str | Path, path: str | Path) -> None:
 
 def safetensors_file(run: SavedModel) -> bytes:
     """What `to_safetensors` writes, read back once."""
-    if run.head is None:
-        kept = run.estimator
-        held = "only scores" if kept is None else f"a {kept.kind}, in its estimator.safetensors"
-        raise ValueError(f"this run holds no head, {held}; there are no tensors to export")
+    if run.model is None:
+        raise ValueError(
+            "this run holds no head and no estimator, only scores; there are no tensors to export"
+        )
     facts = about(run, Pipeline(run, decisions=False)) | _in_full(run)
+    return _of_estimator(run, facts) if run.head is None else _of_head(run.head, facts)
+
+
+def _of_estimator(run: SavedModel, facts: dict[str, str]) -> bytes:
+    due = run.estimator.tensors()
+    content = save_tensors(due, facts)
+    got = estimator(run.estimator.kind).from_tensors(load_tensors(content)).tensors()
+    if {*due} != {*got} or not all(torch.equal(due[name], got[name]) for name in due):
+        raise ExportFailed("the estimator that was read back differs; nothing was written")
+    return content
+
+
+def _of_head(head: heads.Head, facts: dict[str, str]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "head.safetensors"
-        heads.save(run.head, file)
+        heads.save(head, file)
         with safe_open(file, framework="pt") as held:
             facts |= held.metadata()
             tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118
         content = save_tensors(tensors, facts)
         file.write_bytes(content)
-        _refuse_other(run.head, heads.load(file))
+        _refuse_other(head, heads.load(file))
     return content
 
 
