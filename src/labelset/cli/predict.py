@@ -132,9 +132,10 @@ def _tasks(
     opened: model.SavedModel, pieces: Iterator[Piece], to: str
 ) -> Iterator[Callable[[], str]]:
     """What will write the lines of each piece; not called, it costs nothing."""
+    score = opened.scorer() if opened.can_score else opened.score  # which says what is missing
     first = 0
     for rows, ids in pieces:
-        yield partial(_lines, opened, rows, ids, first, to)
+        yield partial(_lines, opened, score, rows, ids, first, to)
         first += len(rows)
     if not first:
         yield lambda: _head(to, None)
@@ -142,6 +143,7 @@ def _tasks(
 
 def _lines(
     opened: model.SavedModel,
+    score: Callable[[data.Dataset], Tensor],
     rows: Tensor | data.Dataset,
     ids: Sequence[str] | None,
     first: int,
@@ -149,7 +151,7 @@ def _lines(
 ) -> str:
     """The lines of some rows, of which the first has this number."""
     predictor = opened.predictor
-    p = predictor.probabilities(opened.score(rows) if isinstance(rows, data.Dataset) else rows)
+    p = predictor.probabilities(score(rows) if isinstance(rows, data.Dataset) else rows)
     predicted = predictor.decide(p)
     every = p[predicted.rows(), predicted.indices.long()].tolist()
     labels, lines = predicted.indices.tolist(), [_head(to, ids) if first == 0 else ""]

@@ -80,8 +80,10 @@ class KernelMachine:
         return sum(t.nbytes for t in (self.rows, self.coefficients, self.means))
 
     @cached_property
-    def _lengths(self) -> Tensor:
-        return self.rows.double().square().sum(1)
+    def _wide(self) -> tuple[Tensor, Tensor, Tensor]:
+        """In float64: the rows, their squared lengths, and the coefficients."""
+        own = self.rows.double()
+        return own, own.square().sum(1), self.coefficients.double()
 
     def scores(self, features: Any) -> Tensor:
         """(rows, labels) float32 log-odds of a tensor or of sparse rows.
@@ -91,13 +93,13 @@ class KernelMachine:
         if len(features.shape) != 2 or features.shape[1] != self.width:
             got = tuple(features.shape)
             raise ValueError(f"the kernel machine takes (rows, {self.width}) features, got {got}")
-        own, coefficients = self.rows.double(), self.coefficients.double()
+        own, lengths, coefficients = self._wide
         out = torch.empty(len(features), self.labels)
         size = max(1, ENTRIES // max(len(own), self.width, 1))
         for start in range(0, len(features), size):
             x = features[start : start + size]
             x = (x.dense() if isinstance(x, SparseRows) else x).cpu().double()
-            influence = squared_distances(x, own, self._lengths).mul_(-self.gamma).exp_()
+            influence = squared_distances(x, own, lengths).mul_(-self.gamma).exp_()
             out[start : start + len(x)] = log_odds(self.means + influence @ coefficients)
         return out
 
