@@ -12,7 +12,7 @@ from labelset.cli import main
 from labelset.data import Dataset
 from labelset.metrics import build
 from labelset.model import Blend, SavedModel
-from labelset.runs import Plan, choose_model, compare
+from labelset.runs import Plan, choose_model, compare, reopened, table_rows
 from labelset.runs.choosing import choose_found
 from labelset.runs.folds import Development
 
@@ -46,6 +46,12 @@ def test_every_family_stands_in_one_table(found):
 def _ap(run, label):
     part = run.splits["test"]
     return build("map@class")(part.scores[:, [label]], part.labels.dense()[:, [label]])
+
+
+def test_an_answer_is_opened_again_as_it_was_given(found):
+    again = reopened(found.out)
+    assert again.plan.as_json() == found.plan.as_json()
+    assert repr(replace(again, plan=found.plan)) == repr(found)
 
 
 def test_the_recommended_model_is_ready_for_use(found):
@@ -201,6 +207,67 @@ def test_too_few_rows_say_so(tmp_path):
     one = data(40).rows(torch.tensor([0, 39]))
     with pytest.raises(ValueError, match="too few"):
         compare(one, Plan(), tmp_path / "r")
+
+
+@pytest.mark.parametrize("rows", [3, 4, 5, 6])
+@pytest.mark.parametrize("valid", [0, 1])
+def test_as_few_rows_as_can_be_are_searched_to_the_end(rows, valid, tmp_path):
+    given = data(rows + valid + 1)
+    split = torch.tensor([0] * rows + [1] * valid + [2]).to(torch.int8)
+    labels = torch.arange(rows + valid + 1)[:, None] % 2 == torch.tensor([0, 1, 0, 1])
+    given = replace(given, split=split, labels=Labels.from_dense(labels))
+    assert compare(given, Plan(losses=("bce",)), tmp_path / "r").best
+
+
+def lacking(kind):
+    """Rows that can never be compared, whatever is fitted, and what is to be said of them."""
+    given = data(60, valid=10)
+    y = given.labels.dense()
+    part = {"valid": 1, "test": 2}.get(kind.split()[0], 0)
+    if kind.endswith("unknown"):
+        y[given.split == part] = torch.nan
+    elif kind == "valid off":
+        y[given.split == part] = 0
+    elif kind == "soft":
+        y[7, 2] = 0.25
+    elif kind == "no features":
+        given = replace(given, features=given.features[:, :0])
+    elif kind == "equal inputs":
+        given = replace(given.rows(given.split != 1), features=torch.ones(50, 5))
+        return replace(given, card={"source": "d.npz"})
+    return replace(given, labels=Labels.from_dense(y), card={"source": "d.npz"})
+
+
+@pytest.mark.parametrize("seeds", [None, 1])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("valid unknown", "no label of the 10 valid rows is known"),
+        ("test unknown", "no label of the 15 test rows is known"),
+        ("valid off", "no label is on in the 10 valid rows, and map@class is not defined there"),
+        ("soft", "row 7, label 'c' is 0.25"),
+        ("no features", "its 60 rows have no features"),
+        ("equal inputs", "too few to learn and to choose from|has no valid rows"),
+    ],
+)
+def test_what_can_never_be_compared_is_said_before_anything_is_fitted(
+    kind, message, seeds, tmp_path
+):
+    with pytest.raises(ValueError, match=f"^d.npz: .*({message})"):
+        compare(lacking(kind), Plan(optimise="map@class", seeds=seeds), tmp_path / "r")
+    assert not list((tmp_path / "r").glob("work/*/0/*"))
+
+
+def test_test_rows_on_which_a_metric_is_not_defined_only_leave_it_out(tmp_path):
+    given = data(60)
+    y = given.labels.dense()
+    y[given.split == 2] = 0
+    given = replace(given, labels=Labels.from_dense(y))
+    found = compare(given, Plan(losses=("bce",), optimise="map@class"), tmp_path / "r")
+    assert "map@class is not defined on the test rows" in found.recommendation
+    assert "nan" not in str(table_rows(found))
+    for name in ("compare.json", "search.json"):
+        assert "NaN" not in (found.out / name).read_text()
 
 
 def test_out_of_time_the_baseline_is_there_all_the_same(tmp_path):

@@ -27,10 +27,9 @@ def add(verbs: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Read what the comparison left, and write."""
     folder = Path(args.model)
-    path = folder / "compare.json"
-    if not path.is_file():
+    if not (folder / "compare.json").is_file():
         raise ValueError(f"{folder}: no comparison: there is no compare.json in it")
-    content = _content(folder, path)
+    content = _content(folder)
     if args.figures:
         out = Path(args.out or folder / "figures")
         written = list(report.write_figures(content, out))
@@ -46,11 +45,10 @@ def run(args: argparse.Namespace) -> None:
         print("SVG only: PNG needs matplotlib, pip install 'labelset[figures]'")
 
 
-def _content(folder: Path, path: Path) -> report.ReportInput:
+def _content(folder: Path) -> report.ReportInput:
     """What the comparison left; an error names the folder."""
     try:
-        plan = json.loads(path.read_text(encoding="utf-8"))["plan"]
-        return report.as_input(runs.judged(runs.Plan(**plan), folder))
+        return report.as_input(runs.reopened(folder))
     except (EOFError, LookupError, TypeError, ValueError, OSError, BadZipFile) as error:
         reason = str(error)
         if str(folder) not in reason or isinstance(error, OSError):

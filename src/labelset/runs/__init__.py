@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         Row,
         Standing,
         compare,
-        judged,
+        reopened,
         table_rows,
     )
     from labelset.runs.from_memory import compare_rows
@@ -59,10 +59,10 @@ __all__ = [
     "findings_of",
     "is_done",
     "judge_again",
-    "judged",
     "judgement_of",
     "parse",
     "proof_of",
+    "reopened",
     "resampled",
     "rounded",
     "space",

@@ -33,6 +33,8 @@ from labelset.metrics import (
 from labelset.runs.judging import TUNED
 
 PICKS = 12
+PARTS = 5
+"""Into how many parts a nested test deals rows: fewer rows can test nothing."""
 BINS = 2000
 """Steps of probability between which one threshold for all labels is looked for."""
 SHARE = 4
@@ -132,7 +134,7 @@ def nested(
     metric: str,
     *,
     families: Sequence[str] | None = None,
-    folds: int = 5,
+    folds: int = PARTS,
     repeats: int = 10,
     picks: int = PICKS,
     per_family: int = 2,

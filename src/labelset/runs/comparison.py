@@ -36,8 +36,11 @@ from labelset.terminal import table
 from labelset.train import Diverged
 
 FORMAT = 1
+COSTS = ("seconds", "ms_per_row", "megabytes")
+"""Of fitting, of scoring a row, and of the model."""
 BEST = "best"
 """The folder of the recommended model."""
+ANSWER = "compare.json"
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,8 @@ class Comparison:
     valid: Mapping[str, Sequence[Standing]] = field(default_factory=dict)
     """As `standings`, on the rows that chose: validation rows, or all by out-of-fold scores."""
     search: dict[str, Any] | None = None
-    """Of a search: how choices were made (`sentence`) and the nested test of the `blend`."""
+    """Of a search: how choices were made (`sentence`), the nested test of the `blend`, what was
+    `left_out`, and the `costs` of each candidate: those of COSTS."""
 
     def __repr__(self) -> str:
         return self.table()
@@ -196,6 +200,8 @@ def prepared(dataset: Dataset, plan: Plan, searched: bool = False) -> Dataset:
     source = dataset.card.get("source", "the data set")
     if not dataset.n:
         raise ValueError(f"{source}: has no labels; say where they are, such as label_column=...")
+    if dataset.features is not None and not math.prod(dataset.features.shape[1:]):
+        raise ValueError(f"{source}: its {len(dataset)} rows have no features to learn from")
     folds = searched and plan.missing is None
     dataset = ensure_split(dataset, (0.8, 0.0, 0.2) if folds else (0.7, 0.1, 0.2), seed=0)
     for part in ("train", "test") if folds else ("train", "valid", "test"):
@@ -207,9 +213,47 @@ def prepared(dataset: Dataset, plan: Plan, searched: bool = False) -> Dataset:
             )
     if not int(dataset.part("train").labels.counts().sum()):
         raise ValueError(f"{source}: no label is on in the training rows; where are the labels?")
+    _can_judge(dataset, plan.optimise, source)
     if plan.missing is not None:
         dataset = drop_train_labels(dataset, plan.missing, seed=0)
     return dataset
+
+
+def _can_judge(dataset: Dataset, optimise: str, source: Any) -> None:
+    """Whether the labels of the rows that choose, and of those that judge, allow it: said before
+    anything is fitted."""
+    values = dataset.labels.values
+    if values is not None and bool((soft := (values != 1) & ~values.isnan()).any()):
+        at = int(soft.nonzero()[0])
+        row, label = int(dataset.labels.rows()[at]), int(dataset.labels.indices[at])
+        raise ValueError(
+            f"{source}: row {row}, label {dataset.names[label]!r} is {float(values[at]):g}, and "
+            "candidates are judged by labels that are 0, 1 or unknown; round soft labels, or train "
+            "one model on them with labelset train"
+        )
+    for part in ("valid" if len(dataset.part("valid")) else "train", "test"):
+        labels = dataset.part(part).labels
+        if labels.values is not None and int(labels.values.isnan().sum()) == math.prod(
+            labels.shape
+        ):
+            raise ValueError(
+                f"{source}: no label of the {len(labels)} {part} rows is known, so that they can "
+                f"judge nothing; give {part} rows with labels"
+            )
+        if part != "test" and optimise in PLAIN and not int(labels.counts().sum()):
+            raise ValueError(
+                f"{source}: no label is on in the {len(labels)} {part} rows, and {optimise} is not "
+                "defined there: give others, or another --optimise, such as f1-micro"
+            )
+
+
+def reopened(folder: Path) -> Comparison:
+    """The answer that `compare` has left in a folder."""
+    held = json.loads((folder / ANSWER).read_text(encoding="utf-8"))
+    plan = Plan(**held["plan"])
+    if held["search"] is None:
+        return judged(plan, folder)
+    return found_by_search(plan, folder, Found.of(folder, held["search"]))
 
 
 def judged(plan: Plan, folder: Path) -> Comparison:
@@ -235,9 +279,11 @@ def found_by_search(plan: Plan, folder: Path, found: Found) -> Comparison:
     if plan.base in found.failed:
         raise Diverged(_no_baseline(plan, found.failed))
     answer = _answer(plan, folder, found.tasks, found.failed, [])
-    kept = {t.key for t in found.tasks if SavedModel.open(folder / t.folder).can_score}
+    models = {task.key: SavedModel.open(folder / task.folder) for task in found.tasks}
     values = {
-        key: standing(each, plan.optimise).mean for key, each in answer.valid.items() if key in kept
+        key: standing(each, plan.optimise).mean
+        for key, each in answer.valid.items()
+        if models[key].can_score
     }
     best = choose_found(values, plan, found.blend)
     sentence = recommend_found(best, answer.standings, plan, found)
@@ -249,6 +295,9 @@ def found_by_search(plan: Plan, folder: Path, found: Found) -> Comparison:
             "sentence": found.sentence,
             "left_out": found.left_out,
             "blend": found.blend,
+            "costs": {
+                key: [float(model.about[cost]) for cost in COSTS] for key, model in models.items()
+            },
         },
     )
 
@@ -313,7 +362,7 @@ def _write(found: Comparison, dataset: Dataset) -> None:
         "expressible": found.expressible,
         "standings": {key: [s.as_json() for s in held] for key, held in found.standings.items()},
     }
-    write_bytes(found.out / "compare.json", json.dumps(about, indent=1).encode())
+    write_bytes(found.out / ANSWER, json.dumps(about, indent=1).encode())
 
 
 def _write_csv(path: Path, lines: Sequence[Any]) -> None:
@@ -404,7 +453,9 @@ def recommend_found(
     own = standing(test[best], plan.optimise)
     how = " after threshold tuning" if own.stage == "tuned" else ""
     figure = f"{plan.optimise} {own.mean:.3f} on the test rows{how}"
-    if best != plan.base:
+    if math.isnan(own.mean):
+        figure = f"{plan.optimise} is not defined on the test rows"
+    elif best != plan.base:
         figure += f", {own.delta:+.3f} [{own.low:+.3f}, {own.high:+.3f}] against {plan.base}"
     sentence = f"Use {described(best, found)}: {figure}; {found.sentence}."
     if best != "blend" and "blend" in test:
@@ -453,23 +504,35 @@ MARK = {"better": "+", "worse": "-", "no difference": " ", "baseline": " "}
 
 
 def table_rows(found: Comparison) -> list[list[str]]:
-    """Rows of cells, the head first, the candidates by the metric that was asked for."""
+    """Rows of cells: two of the head, then the candidates by the metric that was asked for."""
     optimise = found.plan.optimise
-    shown = [(stage_of(optimise), optimise)]
-    shown += [("raw", "map@class"), ("raw", "f1-micro"), ("tuned", "f1-micro"), ("raw", "f1-macro")]
-    shown += [("tuned", "f1-macro"), ("raw", "ace"), ("calibrated", "ace")]
-    shown = list(dict.fromkeys(shown))
-    head = ["candidate", *(f"{metric} {stage}" for stage, metric in shown), "representable"]
+    shown = [(stage_of(optimise), optimise), ("tuned", "f1-micro"), ("tuned", "f1-macro")]
+    shown += [("raw", name) for name in ("map@class", "map-micro", "auroc@class")]
+    shown = list(dict.fromkeys([*shown, ("calibrated", "ace")]))
+    costs = {} if found.search is None else found.search["costs"]
+    head = [["candidate"], [""]]
+    for stage, name in shown:
+        head[0].append(f"{name} ")
+        head[1].append(f"{stage} ")
+    head[0] += ["representable", *(("fitted in", "a row in", "size") if costs else ())]
+    head[1] += [""] * (len(head[0]) - len(head[1]))
+    sign = -1 if build(optimise).higher_is_better else 1
     lines = []
     for key, held in found.standings.items():
         by = {(s.stage, s.metric): s for s in held}
         able = found.expressible[key]
         cells = [_cell(by[stage, metric]) for stage, metric in shown]
-        lines.append((by[shown[0]].mean, [key, *cells, "-" if able is None else f"{able:.0%}"]))
-    lines.sort(key=lambda line: -line[0])
-    failed = [[key, "failed", *["-"] * (len(head) - 2)] for key in found.failed]
-    return [head, *(cells for _, cells in lines), *failed]
+        cells.append("-" if able is None else f"{able:.0%}")
+        if costs:
+            seconds, each, size = costs[key]
+            cells += [f"{seconds:.1f} s", f"{each:.2g} ms", f"{size:.2g} MB"]
+        lines.append((sign * by[shown[0]].mean, [key, *cells]))
+    lines.sort(key=lambda line: (math.isnan(line[0]), line[0]))
+    failed = [[key, "failed", *["-"] * (len(head[0]) - 2)] for key in found.failed]
+    return [*head, *(cells for _, cells in lines), *failed]
 
 
 def _cell(standing: Standing) -> str:
-    return f"{standing.mean:.3f}{MARK[standing.verdict]}"
+    """`-` where the metric is not defined on these rows."""
+    mean = "-" if math.isnan(standing.mean) else f"{standing.mean:.3f}"
+    return f"{mean}{MARK[standing.verdict]}"

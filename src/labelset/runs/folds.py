@@ -52,7 +52,11 @@ class Development:
         apart = len(rows) if together is None else len(set(together.tolist()))
         folds = min(folds, apart)
         if folds < 2:
-            raise ValueError(f"{len(rows)} training rows are too few to learn and to choose from")
+            raise ValueError(
+                f"{dataset.card.get('source', 'the data set')}: {len(rows)} training rows, with "
+                f"{apart} different inputs, are too few to learn and to choose from: at least 2 "
+                "different ones are needed; give more rows, or valid=FILE"
+            )
         return cls(rows, deal_folds(labels, folds, together, seed), labels, test)
 
     @property

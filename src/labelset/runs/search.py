@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,10 +21,11 @@ from labelset.losses import AxisLoss, ConfusionLoss, Loss
 from labelset.model import Blend, Part, Predictor, SavedModel, Scorer, Split, mixed
 from labelset.ranks import Ranks
 from labelset.runs import DEFAULT_LOSSES
-from labelset.runs.blend import nested, select
+from labelset.runs.blend import PARTS, nested, select
+from labelset.runs.folder import without_sum
 from labelset.runs.folds import Development
 from labelset.runs.plan import Plan, Task, parse
-from labelset.runs.shelf import Entry, Shelf
+from labelset.runs.shelf import RECORD, Entry, Shelf
 from labelset.train.fitted import Failed, Fitted
 from labelset.train.rivals import Estimator, estimator
 from labelset.train.solve import Problem, solve
@@ -53,6 +55,7 @@ BYTES = 2 << 30
 """Memory that a forest may take."""
 TOGETHER = (AxisLoss, ConfusionLoss)
 """Losses that are no sum over entries, which take longer to solve."""
+BLEND = Task("", "blend", 0)
 
 Progress = Callable[[Task, dict[str, Any]], None]
 
@@ -183,6 +186,16 @@ class Found:
     sentence: str
     """How choices are made."""
 
+    @classmethod
+    def of(cls, out: Path, about: dict[str, Any]) -> Found:
+        """What a search has left in a folder; `about` as `compare.json` has it."""
+        entries = without_sum(out / RECORD).values()
+        tasks = _tasks(entries)
+        if (out / BLEND.folder).is_dir():
+            tasks.append(BLEND)
+        failed, left_out = _reasons(entries, "failed"), _reasons(entries, "left_out")
+        return cls(tasks, failed, left_out, about["blend"], about["sentence"])
+
 
 def suits(dataset: Dataset, plan: Plan) -> bool:
     """Whether candidates can be searched: features are fixed and in memory, nothing asks for the
@@ -202,13 +215,10 @@ def search(dataset: Dataset, plan: Plan, shelf: Shelf, progress: Progress | None
             entry = _searched(context, family)
             shelf.finish(name, entry)
         entries.append(entry)
-    tasks = [Task(loss, head, 0) for entry in entries for loss, head in entry["tasks"]]
-    failed, left_out = (
-        {key: why for entry in entries for key, why in entry[kind].items()}
-        for kind in ("failed", "left_out")
-    )
+    tasks, failed = _tasks(entries), _reasons(entries, "failed")
     blended, test = blend(context, tasks)
-    return Found([*tasks, *blended], failed, left_out, test, context.development.sentence)
+    sentence = context.development.sentence
+    return Found([*tasks, *blended], failed, _reasons(entries, "left_out"), test, sentence)
 
 
 def _searched(search: Search, family: Family) -> Entry:
@@ -226,6 +236,14 @@ def _searched(search: Search, family: Family) -> Entry:
         if search.progress is not None:
             search.progress(task, news | {"seconds": time.monotonic() - search.began})
     return entry
+
+
+def _tasks(entries: Iterable[Entry]) -> list[Task]:
+    return [Task(loss, head, 0) for entry in entries for loss, head in entry["tasks"]]
+
+
+def _reasons(entries: Iterable[Entry], kind: str) -> dict[str, str]:
+    return {key: why for entry in entries for key, why in entry[kind].items()}
 
 
 # ---- families -----------------------------------------------------------------------------------
@@ -443,7 +461,7 @@ def blend(search: Search, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, 
     opened = [(t, search.shelf.model(t)) for t in tasks if t.head != "frequency"]
     parts = [task for task, run in opened if run.head is not None or run.estimator is not None]
     runs = [run for task, run in opened if task in parts]
-    if len(parts) < 2:
+    if len(parts) < 2 or len(search.development.unseen) < PARTS:
         return [], {}
     labels, metric = runs[0].splits["valid"].labels, search.plan.optimise
     calibrators = [calibrator_of(run) for run in runs]
@@ -457,8 +475,7 @@ def blend(search: Search, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, 
     facts["weights"] = {parts[i].key: weight for i, weight in weights.items()}
     if len(weights) < 2:
         return [], facts
-    task = Task("", "blend", 0)
-    if not search.shelf.has(task):
+    if not search.shelf.has(BLEND):
         model = Blend(
             tuple(
                 Part(parts[i].key, weight, runs[i].head or runs[i].estimator, calibrators[i])
@@ -471,12 +488,12 @@ def blend(search: Search, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, 
         seconds = sum(float(runs[i].about["seconds"]) for i in weights)
         fitted = Fitted(scores, model, None, seconds, {"weights": facts["weights"]})
         if not len(search.development.test):
-            search.put(task, fitted, None, {})
-            return [task], facts
+            search.put(BLEND, fitted, None, {})
+            return [BLEND], facts
         judged = [calibrators[i](runs[i].scored("test").scores) for i in weights]
         each = sum(float(runs[i].about["ms_per_row"]) for i in weights)
-        search.put(task, fitted, mixed(judged, [*weights.values()]), {"ms_per_row": each})
-    return [task], facts
+        search.put(BLEND, fitted, mixed(judged, [*weights.values()]), {"ms_per_row": each})
+    return [BLEND], facts
 
 
 def calibrator_of(run: SavedModel) -> Any:
