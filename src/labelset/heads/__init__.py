@@ -8,7 +8,7 @@ from labelset.catalog import Catalog
 from labelset.lazy import door
 
 if TYPE_CHECKING:
-    from labelset.heads._base import Head, load, save, store_by_feature
+    from labelset.heads._base import Head, load, restored, save, store_by_feature
     from labelset.heads._capacity import draw_expressible, expressible, log2_expressible
     from labelset.heads.dft import order_by_cooccurrence
 else:
@@ -24,6 +24,7 @@ __all__ = [
     "log2_expressible",
     "names",
     "order_by_cooccurrence",
+    "restored",
     "save",
     "store_by_feature",
 ]

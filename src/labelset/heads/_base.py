@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -83,8 +84,6 @@ def load(path: str | Path) -> Head:
     from safetensors import safe_open
     from safetensors.torch import load_file
 
-    from labelset.heads import build
-
     with safe_open(path, framework="pt") as file:
         about = (file.metadata() or {}).get(KEY)
     if about is None:
@@ -92,9 +91,42 @@ def load(path: str | Path) -> Head:
     try:
         settings: dict[str, Any] = json.loads(about)
         dtype = DTYPES[settings.pop("dtype")]
-        head = build(settings.pop("name"), **settings).to(dtype)
-        head.load_state_dict(load_file(path))
+        return restored(settings.pop("name"), settings, load_file(path)).to(dtype)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} does not hold the head it says it holds: {reason}") from None
+
+
+def restored(name: str, settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Head:
+    """The head of these settings with these numbers; ValueError where they do not belong together.
+
+    Settings are compared with the tensors before anything of the size that they state is made.
+
+    >>> restored("linear", {"features": 2, "labels": 1}, {"classifier.weight": torch.zeros(1, 2)})
+    Traceback (most recent call last):
+    ValueError: a linear head has the tensors classifier.bias, classifier.weight, got \
+classifier.weight
+    """
+    from labelset.heads import build
+
+    largest = max((size for t in tensors.values() for size in t.shape), default=0)
+    for key, value in settings.items():
+        if isinstance(value, int) and value > largest:
+            raise ValueError(f"{key} of a {name} head is {value}, and no tensor is as large")
+    with torch.device("meta"):
+        expected = build(name, **settings).state_dict()
+    if {*expected} != {*tensors}:
+        due, got = (", ".join(sorted(names)) for names in (expected, tensors))
+        raise ValueError(f"a {name} head has the tensors {due}, got {got}")
+    for key, due in expected.items():
+        t = tensors[key]
+        if t.shape != due.shape or t.is_floating_point() != due.is_floating_point():
+            got = f"{str(t.dtype)[6:]} {tuple(t.shape)}"
+            raise ValueError(
+                f"{key} of the {name} head must have shape {tuple(due.shape)}, got {got}"
+            )
+        if not bool(t.isfinite().all()):
+            raise ValueError(f"{key} of the {name} head must be finite")
+    head = build(name, **settings)
+    head.load_state_dict(dict(tensors))
     return head

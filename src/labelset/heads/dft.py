@@ -71,8 +71,10 @@ class DFT(Head):
         with torch.no_grad():
             self.projection.bias.zero_()
             self.projection.bias[0] = math.sqrt(labels) * math.log(k / (labels - k))
-        self.slack = nn.Parameter(torch.randn(labels, slack) / math.sqrt(labels))
-        place = self.projection.weight
+        place, size = self.projection.weight, (labels, slack)
+        # drawing without memory loads half of torch
+        drawn = torch.empty(size) if place.is_meta else torch.randn(size) / math.sqrt(labels)
+        self.slack = nn.Parameter(drawn)
         self.register_buffer("order", _permutation(order, labels).to(place.device))
         empty = torch.empty(labels, 2 * k + 1, dtype=place.dtype, device=place.device)
         self.register_buffer("frequencies", empty, persistent=False)

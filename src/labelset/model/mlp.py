@@ -180,7 +180,11 @@ class Mlp:
         if described.dtype != torch.uint8 or described.ndim != 1 or len(described) > LARGEST:
             raise ValueError("loss of small networks must be at most 64 KiB of JSON, as bytes")
         try:
-            loss = read_loss(json.loads(bytes(described.tolist())))
+            content = json.loads(bytes(described.tolist()))
+        except (ValueError, RecursionError):
+            raise ValueError("the loss of small networks is no JSON") from None
+        try:
+            loss = read_loss(content)
         except DAMAGE as error:
             raise ValueError(f"the loss of small networks: {error}") from None
         return cls(**{name: tensors[name] for name in FLOATS}, loss=loss)
