@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError(f"--json prints rows as JSON, --to asks for {args.to}: give one of them")
     if args.out:
         writable(args.out)
-    texts = _in_turns(ranks, _tasks(opened, _pieces(opened, args), args.to))
+    texts = _in_turns(ranks, _tasks(opened, _pieces(opened, args), args))
     if not ranks.first:
         for _ in texts:
             pass  # its share is on the way to the first
@@ -129,16 +129,16 @@ def _pieces(opened: model.SavedModel, args: argparse.Namespace) -> Iterator[Piec
 
 
 def _tasks(
-    opened: model.SavedModel, pieces: Iterator[Piece], to: str
+    opened: model.SavedModel, pieces: Iterator[Piece], args: argparse.Namespace
 ) -> Iterator[Callable[[], str]]:
     """What will write the lines of each piece; not called, it costs nothing."""
     score = opened.scorer() if opened.can_score else opened.score  # which says what is missing
     first = 0
     for rows, ids in pieces:
-        yield partial(_lines, opened, score, rows, ids, first, to)
+        yield partial(_lines, opened, score, rows, ids, first, args)
         first += len(rows)
     if not first:
-        yield lambda: _head(to, None)
+        yield lambda: _head(args.to, None)
 
 
 def _lines(
@@ -147,19 +147,23 @@ def _lines(
     rows: Tensor | data.Dataset,
     ids: Sequence[str] | None,
     first: int,
-    to: str,
+    args: argparse.Namespace,
 ) -> str:
     """The lines of some rows, of which the first has this number."""
     predictor = opened.predictor
-    p = predictor.probabilities(score(rows) if isinstance(rows, data.Dataset) else rows)
+    try:
+        scores = score(rows) if isinstance(rows, data.Dataset) else rows
+    except model.NoScore as error:
+        raise ValueError(error.about(f"{args.source}: row", first + error.row)) from None
+    p = predictor.probabilities(scores)
     predicted = predictor.decide(p)
     every = p[predicted.rows(), predicted.indices.long()].tolist()
-    labels, lines = predicted.indices.tolist(), [_head(to, ids) if first == 0 else ""]
+    labels, lines = predicted.indices.tolist(), [_head(args.to, ids) if first == 0 else ""]
     for i, (start, end) in enumerate(pairwise(predicted.indptr.tolist())):
         on, chances = labels[start:end], [round(x, 6) for x in every[start:end]]
         name = {} if ids is None else {"id": ids[i]}
         names = [opened.names[j] for j in on]
-        if to == "csv":
+        if args.to == "csv":
             joined = "|".join(re.sub(r"([\\|])", r"\\\1", label) for label in names)
             cells = (*name.values(), joined, "|".join(map(str, chances)))
             lines.append(_csv_line([first + i, *map(_safe, cells)]))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from labelset.model.kernel import KernelMachine
     from labelset.model.mlp import Mlp
     from labelset.model.predictor import Predictor
-    from labelset.model.scorer import Scorer
+    from labelset.model.scorer import NoScore, Scorer, all_numbers
 else:
     __getattr__, __dir__ = door(__name__)
 
@@ -21,11 +21,13 @@ __all__ = [
     "Forest",
     "KernelMachine",
     "Mlp",
+    "NoScore",
     "Part",
     "Predictor",
     "SavedModel",
     "Scorer",
     "Split",
+    "all_numbers",
     "log_odds",
     "mixed",
     "read_scores",

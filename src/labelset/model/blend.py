@@ -18,7 +18,7 @@ from labelset.heads import Head
 from labelset.model.forest import Forest, log_odds
 from labelset.model.kernel import KernelMachine
 from labelset.model.mlp import Mlp
-from labelset.model.scorer import Scorer
+from labelset.model.scorer import Scorer, all_numbers
 
 CLIP = 1e-9
 """How far from 0 and 1 a mean of probabilities stays before it becomes log-odds."""
@@ -45,7 +45,7 @@ class Part:
 
     def probabilities(self, features: Any) -> Tensor:
         """(rows, labels) float64."""
-        return self.calibrator(self.scorer.of_features(features)).double()
+        return self.calibrator(all_numbers(self.scorer.of_features(features))).double()
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +102,10 @@ class Blend:
         for number, part in enumerate(self.parts):
             described: dict[str, Any] = {"name": part.name, "weight": part.weight}
             described["calibrator"] = part.calibrator.as_json()
+            state = _state(part.model)
             if isinstance(part.model, Head):
-                state = part.model.state_dict()
                 described["head"] = {"name": part.model.name, "settings": part.model.settings}
             else:
-                state = part.model.tensors()
                 described["kind"] = part.model.kind
             about.append(described)
             tensors |= {f"{number}.{name}": t.contiguous().cpu() for name, t in state.items()}
@@ -118,10 +117,17 @@ class Blend:
         """The blend that `tensors` described; ValueError where they describe none."""
         if "about" not in tensors or tensors["about"].dtype != torch.uint8:
             raise ValueError("a blend says in `about`, as bytes, what its parts are")
-        described = json.loads(tensors["about"].numpy().tobytes())
+        try:
+            described = json.loads(tensors["about"].numpy().tobytes())
+        except (ValueError, RecursionError):
+            raise ValueError("`about` of a blend is no JSON") from None
         if not isinstance(described, list) or len(described) > MOST:
             raise ValueError(f"a blend has a list of at most {MOST} parts")
-        return cls(tuple(_part(number, one, tensors) for number, one in enumerate(described)))
+        parts = [_part(number, one, tensors) for number, one in enumerate(described)]
+        known = {f"{i}.{name}" for i, part in enumerate(parts) for name in _state(part.model)}
+        if known | {"about"} != {*tensors}:
+            raise ValueError(f"a blend of {len(parts)} parts has tensors of others, too")
+        return cls(tuple(parts))
 
 
 ESTIMATORS = (Blend, Forest, KernelMachine, Mlp)
@@ -140,17 +146,23 @@ def mixed(probabilities: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
     return log_odds(mean, CLIP)
 
 
+def _state(model: Any) -> dict[str, Tensor]:
+    state: dict[str, Tensor] = model.state_dict() if isinstance(model, Head) else model.tensors()
+    return state
+
+
 def _part(number: int, described: Any, tensors: Mapping[str, Tensor]) -> Part:
     prefix = f"{number}."
     state = {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}
+    if not isinstance(described, dict):
+        raise ValueError(f"part {number} of a blend must be a dict, got {described!r}")
     head = described.get("head")
     if head is None:
         if described["kind"] == Blend.kind:
             raise ValueError("a blend of blends is not kept")
         model = estimator(described["kind"]).from_tensors(state)
     else:
-        model = heads.build(head["name"], **head["settings"])
-        model.load_state_dict(state)
+        model = heads.restored(head["name"], head["settings"], state)
     calibrator = calibrate.from_json(described["calibrator"])
     return Part(str(described["name"]), float(described["weight"]), model, calibrator)
 
@@ -162,6 +174,6 @@ def estimator(kind: Any) -> Any:
     all but the blend have `width` and, for graphs, `module()`.
     """
     kinds: dict[Any, Any] = {each.kind: each for each in ESTIMATORS}
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         raise ValueError(f"no estimator is called {kind!r}; there are {', '.join(kinds)}")
     return kinds[kind]

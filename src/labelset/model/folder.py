@@ -33,7 +33,7 @@ from labelset.labels import Labels
 from labelset.losses import Loss, describe_loss, read_loss
 from labelset.model.blend import estimator
 from labelset.model.predictor import Predictor
-from labelset.model.scorer import Scorer
+from labelset.model.scorer import Scorer, all_numbers
 
 FORMAT = 1
 MODEL, HEAD, ENCODER = "model.json", "head.safetensors", "encoder.safetensors"
@@ -144,7 +144,8 @@ class SavedModel:
         """Rows to scores, by the encoder and the head, or the estimator, as they are now."""
         if not self.can_score:
             raise ValueError(
-                "this run has no encoder and head, only scores; give scores of the new rows"
+                f"{self.folder or 'this run'} has no encoder and head, only scores; give scores of "
+                "the new rows"
             )
         return Scorer(self.model, self.encoder)
 
@@ -154,8 +155,11 @@ class SavedModel:
         return self.encoder is not None and self.model is not None
 
     def score(self, dataset: Dataset) -> Tensor:
-        """(rows, labels) scores of new rows; for many data sets make one `scorer`."""
-        return self.scorer()(dataset)
+        """(rows, labels) scores of new rows; for many data sets make one `scorer`.
+
+        `NoScore` where a row gets none.
+        """
+        return all_numbers(self.scorer()(dataset))
 
     def predict(self, rows: Any) -> Labels:
         """Label sets of new rows: a data set, an array, a sparse matrix, a list of texts, a frame
@@ -324,12 +328,18 @@ def _optional(read: Callable[[Any], Any], saved: Any) -> Any:
 def _encoder(folder: Path, described: Any) -> Encoder | None:
     if described is None:
         return None
-    state = load_tensors((folder / ENCODER).read_bytes())
-    return encode.from_json(described, state)
+    return encode.from_json(described, _tensors(folder / ENCODER))
 
 
 def _estimator(folder: Path, kind: Any) -> Any:
-    return estimator(kind).from_tensors(load_tensors((folder / ESTIMATOR).read_bytes()))
+    return estimator(kind).from_tensors(_tensors(folder / ESTIMATOR))
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_tensors(path.read_bytes())
+    except SafetensorError as error:
+        raise ValueError(f"{path.name} is no whole safetensors file ({error})") from None
 
 
 def _names(names: Sequence[str]) -> list[str]:

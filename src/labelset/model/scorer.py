@@ -19,6 +19,38 @@ MOST, LEAST = 4096, 16
 """Rows of a block."""
 
 
+class NoScore(ValueError):
+    """The model gives a row no number."""
+
+    def __init__(self, row: int, label: int) -> None:
+        super().__init__(row, label)
+        self.row, self.label = row, label
+
+    def __str__(self) -> str:
+        return self.about("row", self.row)
+
+    def about(self, place: str, row: int) -> str:
+        """The message, the row being called something else."""
+        return (
+            f"{place} {row}: the model's score of label {self.label} is not a number; numbers in "
+            "this row, or in the model, are too large"
+        )
+
+
+def all_numbers(scores: Tensor) -> Tensor:
+    """The scores; `NoScore` where one is NaN.
+
+    >>> all_numbers(torch.tensor([[0.0], [torch.nan]]))
+    Traceback (most recent call last):
+    labelset.model.scorer.NoScore: row 1: the model's score of label 0 is not a number; numbers in \
+this row, or in the model, are too large
+    """
+    if bool((wrong := scores.isnan()).any()):
+        row, label = wrong.nonzero()[0].tolist()
+        raise NoScore(row, label)
+    return scores
+
+
 class Scorer:
     """scores = model(encoder(rows)), (rows, labels) float32 on the CPU.
 
