@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from labelset import Labels
 from labelset.cli import main
-from labelset.data import Dataset
+from labelset.data import Dataset, SparseRows
 from labelset.metrics import build
 from labelset.model import Blend, SavedModel
-from labelset.runs import Plan, choose_model, compare, reopened, table_rows
+from labelset.runs import Plan, Task, choose_model, compare, reopened, table_rows
 from labelset.runs.choosing import choose_found
 from labelset.runs.folds import Development
 
@@ -175,6 +176,51 @@ def test_an_estimator_that_no_file_can_hold_is_shown_and_not_chosen(tmp_path):
     assert not found.run(spec).can_score
     assert found.best != spec
     assert "n_neighbors" in found.failed[broken]
+
+
+class Moody(ClassifierMixin, BaseEstimator):
+    """Scores all rows but those of the test part."""
+
+    def __init__(self, reply="fail"):
+        self.reply = reply
+
+    def fit(self, x, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, x):
+        if len(x) == 65 and self.reply == "fail":
+            raise KeyError("no such rows")
+        return np.full((len(x), 2), np.nan if len(x) == 65 else 0.5)
+
+
+def test_a_candidate_that_cannot_score_the_test_rows_fails_alone(tmp_path):
+    specs = tuple(f"{__name__}.Moody:reply={reply}" for reply in ("fail", "nan"))
+    found = compare(data(), Plan(losses=("bce",), also=specs), tmp_path / "r")
+    assert "Moody failed: KeyError" in found.failed[specs[0]]
+    assert "it gave NaN for row 0 of 65" in found.failed[specs[1]]
+    assert "extra-trees" in found.standings
+
+
+def test_numbers_that_a_model_cannot_take_leave_it_out(tmp_path):
+    given = data()
+    x = given.features.clone()
+    x[200] = torch.tensor([1e25, -1e25, 1e25, 1e25, -1e25])
+    starts, columns = torch.arange(261) * 5, torch.arange(5).repeat(260)
+    rows = SparseRows.from_csr(starts, columns, width=5, values=x.flatten())  # which are not scaled
+    given = replace(given, features=rows)
+    found = compare(given, Plan(losses=("bce",)), tmp_path / "r")
+    assert "row 200: the model's score of label 0 is not a number" in found.failed["bce+mlp"]
+    assert found.best in found.standings
+
+
+def test_candidates_never_share_a_folder():
+    keys = ["a.B:c=1", "a.B:c='1'", 'a.B:c="1"', "a.B-c=1", "a.B:" + "c" * 300, "a.B:" + "c" * 299]
+    folders = {Task("", key, 0).folder.casefold() for key in keys}
+    assert len(folders) == len(keys)
+    assert max(len(part) for folder in folders for part in folder.split("/")) < 200
+    with pytest.raises(ValueError, match="also must be named once each"):
+        Plan(also=("a.B", "a.B"))
 
 
 def test_an_estimator_that_there_is_not_is_refused_before_anything_is_fitted(tmp_path):

@@ -268,6 +268,56 @@ def test_columns_are_found_by_their_classes_and_failures_told(table):
     assert "would take about" in late.reason
 
 
+def behaves(method, does):
+    """An estimator of which one method does something else."""
+    return Estimator("own", type("Own", (Reversed,), {method: does}), {})
+
+
+def fails(error):
+    def method(self, *given):
+        raise error
+
+    return method
+
+
+GIVEN = {
+    "too few rows": lambda self, x: np.full((len(x) - 1, 2), 0.5),
+    "too many columns": lambda self, x: np.full((len(x), 5), 0.5),
+    "one column": lambda self, x: np.full(len(x), 0.5),
+    "no probabilities": lambda self, x: np.full((len(x), 2), 7.0),
+    "NaN": lambda self, x: np.full((len(x), 2), np.nan),
+    "words": lambda self, x: np.full((len(x), 2), "x"),
+    "nothing": lambda self, x: None,
+}
+
+
+@pytest.mark.parametrize("what", GIVEN)
+def test_what_is_no_probability_of_each_row_is_refused(table, what):
+    x, y = table
+    failed = estimator(behaves("predict_proba", GIVEN[what]), x, Labels.from_dense(y), FOLDS)
+    assert failed.reason.startswith("Own failed: ")
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), RuntimeError("a\nb"), SystemExit(3), OSError()])
+@pytest.mark.parametrize("method", ["fit", "predict_proba"])
+def test_whatever_an_estimator_raises_is_its_failure_alone(table, method, error):
+    x, y = table
+    failed = estimator(behaves(method, fails(error)), x, Labels.from_dense(y), FOLDS)
+    assert failed.reason.startswith(f"Own failed: {type(error).__name__}: ")
+    assert "\n" not in failed.reason
+
+
+def test_what_an_estimator_prints_is_not_our_output(table, capsys):
+    def fit(self, x, y):
+        print("iteration 1")
+        return Reversed.fit(self, x, y)
+
+    x, y = table
+    estimator(behaves("fit", fit), x, Labels.from_dense(y), FOLDS)
+    shown = capsys.readouterr()
+    assert (shown.out, "iteration 1" in shown.err) == ("", True)
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -279,6 +329,7 @@ def test_columns_are_found_by_their_classes_and_failures_told(table):
         ("sklearn.neighbors.KNeighborsClassifier:neighbors=3", "did you mean n_neighbors"),
         ("sklearn.neighbors.KNeighborsClassifier:n_neighbors", "are name=value"),
         ("sklearn.neighbors.KNeighborsClassifier:n_neighbors=open('x')", "are name=value"),
+        ("sklearn.neighbors.KNeighborsClassifier:n_neighbors=3,n_neighbors=5", "are name=value"),
         ("sklearn.multioutput.MultiOutputClassifier", "cannot be made by name alone"),
     ],
 )

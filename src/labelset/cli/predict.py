@@ -152,7 +152,7 @@ def _lines(
     """The lines of some rows, of which the first has this number."""
     predictor = opened.predictor
     try:
-        scores = score(rows) if isinstance(rows, data.Dataset) else rows
+        scores = model.all_numbers(score(rows)) if isinstance(rows, data.Dataset) else rows
     except model.NoScore as error:
         raise ValueError(error.about(f"{args.source}: row", first + error.row)) from None
     p = predictor.probabilities(scores)

@@ -175,7 +175,7 @@ class SavedModel:
     def _scores_of(self, rows: Any) -> Iterator[Tensor]:
         saved, scorer, count = self.about.get("schema"), self.scorer(), 0
         for some in new_rows(rows, None if saved is None else Schema.from_json(saved)):
-            yield scorer(some)
+            yield all_numbers(scorer(some))
             count += len(some)
         if not count:
             yield torch.zeros(0, len(self.names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,6 +15,8 @@ from labelset.runs.judging import PLAIN, TRUTH, TUNED
 from labelset.train import Settings
 
 PSEUDO = "pseudo/"
+LONGEST = 100
+"""Letters of a candidate that its folder is called by."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Task:
     def folder(self) -> str:
         """Where its work is kept, below the comparison's folder."""
         plain = "".join(c if c.isalnum() or c in "+-._=" else "-" for c in self.key)
+        if plain != self.key or len(plain) > LONGEST:  # others may be written so, too
+            plain = f"{plain[:LONGEST]}-{hashlib.sha256(self.key.encode()).hexdigest()[:8]}"
         return f"work/{plain}/{self.seed}"
 
 
@@ -86,9 +91,10 @@ class Plan:
         self.build_encoder()
         if self.baseline not in self.losses:
             object.__setattr__(self, "losses", (self.baseline, *self.losses))
-        for what, given, read in (("losses", self.losses, losses), ("heads", self.heads, heads)):
-            if len(set(given)) != len(given) or not given:
+        for what, given in (("losses", self.losses), ("heads", self.heads), ("also", self.also)):
+            if len(set(given)) != len(given) or not (given or what == "also"):
                 raise ValueError(f"{what} must be named once each, got {', '.join(given)}")
+        for given, read in ((self.losses, losses), (self.heads, heads)):
             for item in given:
                 name, settings = parse(item)
                 if read is losses:

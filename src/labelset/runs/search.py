@@ -18,7 +18,17 @@ from labelset.calibrate import build as build_calibrator
 from labelset.calibrate import linked
 from labelset.data import Dataset, Schema, SparseRows
 from labelset.losses import AxisLoss, ConfusionLoss, Loss
-from labelset.model import Blend, Part, Predictor, SavedModel, Scorer, Split, mixed
+from labelset.model import (
+    Blend,
+    NoScore,
+    Part,
+    Predictor,
+    SavedModel,
+    Scorer,
+    Split,
+    all_numbers,
+    mixed,
+)
 from labelset.ranks import Ranks
 from labelset.runs import DEFAULT_LOSSES
 from labelset.runs.blend import PARTS, nested, select
@@ -27,7 +37,7 @@ from labelset.runs.folds import Development
 from labelset.runs.plan import Plan, Task, parse
 from labelset.runs.shelf import RECORD, Entry, Shelf
 from labelset.train.fitted import Failed, Fitted
-from labelset.train.rivals import Estimator, estimator
+from labelset.train.rivals import Broken, Estimator, estimator
 from labelset.train.solve import Problem, solve
 
 SOLVED = ("bce", "squared-hinge", "asl", "spa", "hill", "two-way", "sigmoid-f1")
@@ -130,15 +140,21 @@ class Search:
 
     # ---- what is kept ---------------------------------------------------------------------------
 
-    def keep(self, task: Task, fitted: Fitted) -> None:
-        """Score the test rows, where there are any, and keep the candidate."""
-        began, rows = time.perf_counter(), self.development.test
-        if not len(rows):
-            self.put(task, fitted, None, {})
-            return
-        test = Scorer(fitted.model).of_features(self.inputs[rows])
-        each = 1000 * (time.perf_counter() - began) / len(test)
+    def keep(self, task: Task, fitted: Fitted) -> Failed | None:
+        """Score the test rows, where there are any, and keep the candidate; or why it cannot be."""
+        began, numbers, test = time.perf_counter(), self.development.rows, None
+        try:
+            all_numbers(fitted.scores)
+            numbers = self.development.test
+            if len(numbers):
+                test = all_numbers(Scorer(fitted.model).of_features(self.inputs[numbers]))
+        except NoScore as error:
+            return Failed(error.about("row", int(numbers[error.row])))
+        except Broken as error:
+            return Failed(str(error))
+        each = 1000 * (time.perf_counter() - began) / max(len(numbers), 1)
         self.put(task, fitted, test, {"ms_per_row": each})
+        return None
 
     def put(self, task: Task, fitted: Fitted, test: Tensor | None, about: dict[str, Any]) -> None:
         """The same, with scores of the test rows that are known."""
@@ -225,14 +241,16 @@ def _searched(search: Search, family: Family) -> Entry:
     """Every candidate of a family, kept, or why there is none."""
     entry: Entry = {"tasks": [], "failed": {}, "left_out": {}}
     for task, fitted in family(search):
-        if not isinstance(fitted, Fitted):
-            kind = "failed" if isinstance(fitted, Failed) else "left_out"
-            entry[kind][task.key] = fitted.reason
-            news: dict[str, Any] = {"done": True, kind: fitted.reason}
-        else:
-            search.keep(task, fitted)
+        lost = search.keep(task, fitted) if isinstance(fitted, Fitted) else fitted
+        if isinstance(fitted, Fitted) and lost is None:
             entry["tasks"].append([task.loss, task.head])
-            news = {"done": True, "value": search.value(fitted, search.development)}
+            value = search.value(fitted, search.development)
+            news: dict[str, Any] = {"done": True, "value": value}
+        else:
+            assert lost is not None
+            kind = "failed" if isinstance(lost, Failed) else "left_out"
+            entry[kind][task.key] = lost.reason
+            news = {"done": True, kind: lost.reason}
         if search.progress is not None:
             search.progress(task, news | {"seconds": time.monotonic() - search.began})
     return entry

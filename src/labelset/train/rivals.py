@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -29,6 +31,8 @@ from labelset.train.fitted import Failed, Fitted
 
 SAMPLE = 2000
 """Rows on which one tree is grown to estimate what all will take."""
+ROUNDING = 1e-6
+"""How far beyond 0 and 1 a probability of others may lie."""
 DENSE = 1 << 28
 """Features that are made dense for trees: beyond, scikit-learn reads them sparse, more slowly."""
 
@@ -353,7 +357,7 @@ class Estimator:
             )
         try:
             room = importlib.import_module(module)
-        except ImportError as error:
+        except Exception as error:  # whatever its own code raises
             raise ValueError(
                 f"{spec!r} needs the module {module}, which cannot be imported ({error}); correct "
                 "the name, or install what it belongs to"
@@ -375,13 +379,15 @@ class Estimator:
 def _parameters(spec: str, settings: str, kind: Any) -> dict[str, Any]:
     try:
         known = kind().get_params(deep=False)
-    except (TypeError, AttributeError) as error:
+    except Exception as error:
         raise ValueError(f"{kind.__name__} cannot be made by name alone: {error}") from None
     try:
         call = ast.parse(f"f({settings})", mode="eval").body
         if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
             raise ValueError
         given = {str(word.arg): _value(word.value) for word in call.keywords}
+        if len(given) < len(call.keywords):
+            raise ValueError
     except (SyntaxError, ValueError):
         raise ValueError(
             f"the parameters of an estimator are name=value, with commas between, got {settings!r} "
@@ -434,8 +440,8 @@ def estimator(
 
     scores = torch.zeros(labels.shape)
     try:
-        inputs.hard(labels)
-        with warnings.catch_warnings(record=True) as said:
+        with _foreign(chosen.kind), warnings.catch_warnings(record=True) as said:
+            inputs.hard(labels)
             warnings.simplefilter("always")
             x = _readable(chosen.build(seed), features)
             for member in range(members + 1):
@@ -447,11 +453,8 @@ def estimator(
                 if len(held):
                     scores[torch.from_numpy(held)] = fitted.scores(x[held])
             kept, unsaved = _kept(fitted, x, features)
-    except _Refused as refused:
-        return Failed(str(refused))
-    except Exception as error:
-        line = next(iter(str(error).splitlines()), "")
-        return Failed(f"{chosen.kind.__name__} failed: {type(error).__name__}: {line}")
+    except (_Refused, Broken) as why:
+        return Failed(str(why))
     about: dict[str, Any] = {"way": "estimator", "spec": chosen.spec}
     if unsaved is not None:
         about["unsaved"] = unsaved
@@ -459,6 +462,23 @@ def estimator(
         about["warnings"] = sorted({str(w.message).splitlines()[0] for w in said})
     model = Unsaved(fitted) if kept is None else kept
     return Fitted(scores, model, None, time.monotonic() - start, about)
+
+
+class Broken(ValueError):
+    """Somebody else's estimator has failed."""
+
+
+@contextmanager
+def _foreign(kind: type) -> Iterator[None]:
+    """Around the code of others: what it raises is `Broken`, what it prints is not our output."""
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except _Refused:
+        raise
+    except (Exception, SystemExit) as error:
+        line = next(iter(str(error).splitlines()), "")
+        raise Broken(f"{kind.__name__} failed: {type(error).__name__}: {line}") from None
 
 
 class Unsaved:
@@ -469,8 +489,9 @@ class Unsaved:
         self._fitted, self.labels, self.nbytes = fitted, fitted.labels.n, 0
 
     def scores(self, features: Tensor | SparseRows) -> Tensor:
-        """(rows, labels) float32."""
-        return self._fitted.scores(_readable(self._fitted.made, features)).float()
+        """(rows, labels) float32; `Broken` where the estimator fails."""
+        with _foreign(type(self._fitted.made)):
+            return self._fitted.scores(_readable(self._fitted.made, features)).float()
 
 
 class _Refused(Exception):
@@ -535,14 +556,24 @@ class _Classifiers:
     def scores(self, x: Any) -> Tensor:
         """(rows, labels) log-odds, or values of decision functions."""
         if self.together:
-            return _said(self.each[0], x, several=True)
+            return _numbers(_said(self.each[0], x, several=True), (x.shape[0], self.labels.n))
+        shape = x.shape[0], 1
         columns = [
-            torch.full((x.shape[0], 1), one)
+            torch.full(shape, one)
             if isinstance(one, float)
-            else _said(one, x, several=False)
+            else _numbers(_said(one, x, several=False), shape)
             for one in self.each
         ]
         return torch.cat(columns, dim=1)
+
+
+def _numbers(said: Tensor, shape: tuple[int, int]) -> Tensor:
+    """What an estimator says, if it is a number for each row and label."""
+    if said.shape != shape:
+        raise ValueError(f"it gave values of shape {tuple(said.shape)}, {shape} were due")
+    if bool((wrong := said.isnan()).any()):
+        raise ValueError(f"it gave NaN for row {int(wrong.nonzero()[0, 0])} of {shape[0]}")
+    return said
 
 
 def _said(fitted: Any, x: Any, several: bool) -> Tensor:
@@ -573,10 +604,21 @@ def _positive(given: Any, fitted: Any, several: bool) -> Tensor:
     class, as of a single label; which class a column is of, `classes_` says.
     """
     if several and not isinstance(given, list):
-        return torch.from_numpy(np.asarray(given, dtype=np.float64))
-    pairs = zip(given, fitted.classes_, strict=True) if several else [(given, fitted.classes_)]
-    columns = [p[:, list(known).index(1)] if 1 in known else np.zeros(len(p)) for p, known in pairs]
-    return torch.from_numpy(np.stack(columns, axis=1).astype(np.float64))
+        p = np.asarray(given, dtype=np.float64)
+    else:
+        pairs = zip(given, fitted.classes_, strict=True) if several else [(given, fitted.classes_)]
+        p = np.stack([_of_class_1(np.asarray(one), known) for one, known in pairs], axis=1)
+    if bool(((p < -ROUNDING) | (p > 1 + ROUNDING)).any()):
+        raise ValueError(f"predict_proba gave {p.min():g} to {p.max():g}, not probabilities")
+    return torch.from_numpy(p)
+
+
+def _of_class_1(p: Array, classes: Any) -> Array:
+    if p.ndim != 2 or p.shape[1] != len(classes):
+        due = f"a column for each of {len(classes)} classes was due"
+        raise ValueError(f"predict_proba gave an array of shape {p.shape}, {due}")
+    known = list(classes)
+    return p[:, known.index(1)].astype(np.float64) if 1 in known else np.zeros(len(p))
 
 
 def _kept(
