@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from labelset import report, runs
+from labelset import model, report, runs
 
 
 def add(verbs: Any) -> None:
@@ -27,8 +27,8 @@ def add(verbs: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Read what the comparison left, and write."""
     folder = Path(args.model)
-    if not (folder / "compare.json").is_file():
-        raise ValueError(f"{folder}: no comparison: there is no compare.json in it")
+    if not (folder / model.COMPARED).is_file():
+        raise ValueError(f"{folder}: no comparison: there is no {model.COMPARED} in it")
     content = _content(folder)
     if args.figures:
         out = Path(args.out or folder / "figures")

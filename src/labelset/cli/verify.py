@@ -112,14 +112,23 @@ def _matrix(args: argparse.Namespace, saved: model.SavedModel | None) -> tuple[A
     if saved is None:
         return read_matrix(args.model, args.weight, args.bias)
     if saved.head is None:
-        what = (
-            "no head to verify"
-            if saved.estimator is None
-            else f"a {saved.estimator.kind}, which has no head to verify"
+        held = "holds scores alone, and"
+        if saved.estimator is not None:
+            held = f"keeps an estimator ({saved.estimator.kind}), which"
+        raise ValueError(
+            f"{args.model}: this run {held} has no head to verify{_others(args.model)}"
         )
-        raise ValueError(f"{args.model}: this run holds {what}")
     weight, bias = saved.head.matrix()
     return weight.detach(), None if bias is None else bias.detach()
+
+
+def _others(path: str) -> str:
+    """The candidates of a comparison that have a head, and how to name one."""
+    heads = sorted(Path(path).glob(f"work/*/*/{model.HEAD}"))
+    if not heads:
+        return ""
+    names = ", ".join(dict.fromkeys(file.parent.parent.name for file in heads))
+    return f"; of its candidates {names} have one: labelset verify {heads[0].parent}"
 
 
 def _labels(args: argparse.Namespace, saved: model.SavedModel | None, n: int) -> data.LabelFile:

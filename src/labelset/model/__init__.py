@@ -6,7 +6,7 @@ from labelset.lazy import door
 
 if TYPE_CHECKING:
     from labelset.model.blend import Blend, Part, mixed
-    from labelset.model.folder import SavedModel, Split, read_scores, score_batches
+    from labelset.model.folder import COMPARED, HEAD, SavedModel, Split, read_scores, score_batches
     from labelset.model.forest import Forest, log_odds
     from labelset.model.kernel import KernelMachine
     from labelset.model.mlp import Mlp
@@ -17,6 +17,8 @@ else:
 
 
 __all__ = [
+    "COMPARED",
+    "HEAD",
     "Blend",
     "Forest",
     "KernelMachine",

@@ -21,7 +21,7 @@ from labelset import check
 from labelset.data import Dataset, drop_train_labels, ensure_split
 from labelset.files import folder_lock, sweep, unlock_below, versions, write_bytes
 from labelset.metrics import build
-from labelset.model import SavedModel, Split
+from labelset.model import COMPARED, SavedModel, Split
 from labelset.ranks import Ranks
 from labelset.runs import PARALLEL
 from labelset.runs.choosing import choose_found, described
@@ -40,7 +40,6 @@ COSTS = ("seconds", "ms_per_row", "megabytes")
 """Of fitting, of scoring a row, and of the model."""
 BEST = "best"
 """The folder of the recommended model."""
-ANSWER = "compare.json"
 
 
 @dataclass(frozen=True)
@@ -249,7 +248,7 @@ def _can_judge(dataset: Dataset, optimise: str, source: Any) -> None:
 
 def reopened(folder: Path) -> Comparison:
     """The answer that `compare` has left in a folder."""
-    held = json.loads((folder / ANSWER).read_text(encoding="utf-8"))
+    held = json.loads((folder / COMPARED).read_text(encoding="utf-8"))
     plan = Plan(**held["plan"])
     if held["search"] is None:
         return judged(plan, folder)
@@ -362,7 +361,7 @@ def _write(found: Comparison, dataset: Dataset) -> None:
         "expressible": found.expressible,
         "standings": {key: [s.as_json() for s in held] for key, held in found.standings.items()},
     }
-    write_bytes(found.out / ANSWER, json.dumps(about, indent=1).encode())
+    write_bytes(found.out / COMPARED, json.dumps(about, indent=1).encode())
 
 
 def _write_csv(path: Path, lines: Sequence[Any]) -> None:

@@ -18,6 +18,7 @@ from labelset.data import Dataset, ensure_split
 from labelset.files import folder_lock, write_bytes
 from labelset.metrics import build as build_metric
 from labelset.model import SavedModel, Split
+from labelset.runs.folder import PLAN
 from labelset.runs.judging import Judge, stage_of
 from labelset.train import Diverged, Progress, Settings, Trained, train
 from labelset.train.task import mixed
@@ -78,6 +79,8 @@ def tune(
     shared = {"monitor": "map@class", **(training or {})}
     plain = Settings.from_json({**shared, "loss": loss, "seed": seed})  # before anything is written
     dataset, folder = ensure_split(dataset, seed=0), Path(out)
+    if (folder / PLAN).is_file():  # whose best model would be written over
+        raise ValueError(f"{folder}: there is a run already; choose another folder")
     higher = build_metric(optimise).higher_is_better
     search = Search(facts(dataset, optimise, plain, space(loss)), folder / FILE)
     search.read()
