@@ -16,11 +16,11 @@ import pytest
 import torch
 
 import labelset as ls
-from labelset import data
+from labelset import calibrate, data, decide
 from labelset.cli import main
 from labelset.data import Dataset
 from labelset.export import to_onnx, to_torch
-from labelset.model import SavedModel
+from labelset.model import Blend, Forest, KernelMachine, Mlp, Part, SavedModel, Split
 from labelset.sklearn import MultiLabelClassifier
 
 COLUMNS = ["a", "b", "c", "d"]
@@ -79,11 +79,56 @@ def write_all(folder, x, held):
     return sorted(path for path in folder.iterdir() if path.is_file())
 
 
-@pytest.fixture(scope="module", params=["large", "scaled"])
+def forest(z, y):
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    made = ExtraTreesRegressor(20, min_samples_leaf=2, random_state=0)
+    return Forest.from_sklearn(made.fit(z.numpy(), y.numpy()))
+
+
+def blend(z, y, head):
+    """Of every kind of model one."""
+    g = torch.Generator().manual_seed(0)
+
+    def drawn(*shape):
+        return torch.randn(shape, generator=g)
+
+    weights = drawn(4, 3, 8), drawn(0, 3, 8, 8), drawn(1, 3, 8), drawn(3, 8, 3), drawn(3, 3)
+    networks = Mlp(drawn(4), *weights, ls.losses.build("asl"))
+    machine = KernelMachine(z, 0.1 * drawn(len(z), 3), torch.full((3,), 0.4), gamma=0.3)
+    link, platt = (
+        calibrate.build("link"),
+        calibrate.build("platt").fit(drawn(len(y), 3), y, folds=0),
+    )
+    given = {"head": head, "networks": networks, "machine": machine, "forest": forest(z, y)}
+    maps = dict.fromkeys(given, link) | {"machine": platt}
+    return Blend(tuple(Part(name, 0.25, model, maps[name]) for name, model in given.items()))
+
+
+def with_estimator(run, rows, kind):
+    """The folder of a run like this one with another model."""
+    saved, train = SavedModel.open(run), rows.part("train")
+    z, y = saved.encoder(train), train.labels.dense()
+    made = {"forest": forest(z, y)} if kind == "forest" else {"blend": blend(z, y, saved.head)}
+    parts = {name: rows.part(name) for name in saved.splits}
+    other = SavedModel(
+        names=saved.names, encoder=saved.encoder, estimator=made[kind], about=saved.about
+    )
+    other.splits = {name: Split(part.labels, other.score(part)) for name, part in parts.items()}
+    valid = other.splits["valid"]
+    other.calibrator = calibrate.build("platt").fit(valid.scores, valid.labels)
+    p = other.predictor.probabilities(valid.scores)
+    other.rule = decide.build("per-class").fit(p, valid.labels)
+    other.save(run.parent / kind)
+    return run.parent / kind
+
+
+@pytest.fixture(scope="module", params=["large", "scaled", "forest", "blend"])
 def made(request, tmp_path_factory):
     """A run, the rows that it has not seen, and their files."""
     folder = tmp_path_factory.mktemp(request.param)
-    x, held = numbers(request.param)
+    estimates = request.param in ("forest", "blend")
+    x, held = numbers("large" if estimates else request.param)
     middle = np.median(x, 0)
     y = np.stack([x[:, 0] > middle[0], x[:, 1] + 0 * x[:, 2] > middle[1], x[:, 3] > middle[3]], 1)
     split = np.arange(150) % 5 // 2
@@ -93,6 +138,8 @@ def made(request, tmp_path_factory):
     run = folder / "run"
     words = ["train", folder / "train.npz", "--epochs", "3", "--quiet", "--out", run]
     assert main(list(map(str, words))) == 0
+    if estimates:
+        run = with_estimator(run, data.load(folder / "train.npz"), request.param)
     rows = folder / "rows"
     rows.mkdir()
     test = part == "test"

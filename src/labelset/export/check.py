@@ -101,7 +101,7 @@ def reach(model: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         ends = [_ends(part.calibrator, *reach(part.model, x)) for part in model.parts]
         low, high = (mixed(each, model.weights) for each in zip(*ends, strict=True))
     elif isinstance(model, Mlp):
-        logits = model.logits(x)
+        logits = model.wide.logits(x)
         # |h| of normalised units h is at most the root of their number
         size = model.last.norm(dim=1) * model.last.shape[1] ** 0.5 + model.bias.abs()
         off = LOGITS * size[:, None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -118,7 +119,10 @@ class Mlp:
 
     @torch.no_grad()
     def scores(self, features: Any) -> Tensor:
-        """(rows, labels) float32 scores of a tensor, sparse rows, or rows on disk, on the CPU."""
+        """(rows, labels) float32 scores of a tensor, sparse rows, or rows on disk, on the CPU.
+
+        Worked out in float64, so that a row has the same ones alone and among others.
+        """
         if len(features.shape) != 2 or features.shape[1] != self.width:
             got = tuple(features.shape)
             raise ValueError(f"the networks take (rows, {self.width}) features, got {got}")
@@ -127,8 +131,17 @@ class Mlp:
         size = max(16, ENTRIES // each)
         for start in range(0, len(features), size):
             rows = features[start : start + size].to(self.first.device)
-            out[start : start + size] = self.joined(self.logits(rows)).cpu()
+            out[start : start + size] = self.joined(self.wide.logits(rows)).cpu()
         return out
+
+    @cached_property
+    def wide(self) -> Mlp:
+        """The same networks in float64."""
+        wide = object.__new__(Mlp)  # unchecked, as files hold float32 alone
+        held = {name: t.double() for name, t in self._weights().items()}
+        for name, value in (held | {"loss": self.loss}).items():
+            object.__setattr__(wide, name, value)
+        return wide
 
     def logits(self, features: Tensor | SparseRows) -> Tensor:
         """(members, rows, labels): what each network says."""
@@ -212,10 +225,9 @@ class _Module(nn.Module):
         return self.joined(torch.stack([self._logits(x, k) for k in range(len(self.last))]))
 
     def _logits(self, x: Tensor, k: int) -> Tensor:
-        for weight, shift in zip(
-            (self.first[:, k], *self.inner[:, k]), self.shift[:, k], strict=True
-        ):
-            x = layer_norm(x @ weight + shift, shift.shape).relu()
+        for layer in range(len(self.shift)):
+            weight = self.inner[layer - 1, k] if layer else self.first[:, k]
+            x = layer_norm(x @ weight + self.shift[layer, k], weight.shape[1:]).relu()
         return x @ self.last[k] + self.bias[k]
 
 
