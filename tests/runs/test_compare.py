@@ -53,7 +53,7 @@ def test_every_figure_is_in_the_table(found):
     assert set(rows[0]) == {"loss", "head", "seed", "split", "stage", "metric", "value"}
     kinds = {(r["loss"], r["head"], r["seed"], r["split"]) for r in rows}
     assert len(kinds) == 2 * 2 * 2 * 2
-    assert len(rows) == len(kinds) * 18
+    assert len(rows) == len(kinds) * 21
     assert len({tuple(r.values())[:6] for r in rows}) == len(rows)
 
 
