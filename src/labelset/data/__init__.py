@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from labelset.data.missing import drop_labels, drop_train_labels
     from labelset.data.reader import LabelFile, load, read_labels, stream
     from labelset.data.sparse import SparseRows
-    from labelset.data.split import deal_folds, ensure_split, stratified_split
+    from labelset.data.split import (
+        deal_folds,
+        ensure_split,
+        split_by_time,
+        stratified_split,
+        together,
+    )
     from labelset.data.store import Stored, StoredRows, StoredSparse, StoredTexts
     from labelset.data.summary import Report, inspect
 else:
@@ -46,7 +52,9 @@ __all__ = [
     "names",
     "new_rows",
     "read_labels",
+    "split_by_time",
     "stratified_split",
     "stream",
     "texts_in",
+    "together",
 ]

@@ -10,8 +10,9 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+import torch
 
-from labelset.data.dataset import Dataset, any_features, part_numbers
+from labelset.data.dataset import Dataset, any_features, moments, numbered, part_numbers
 from labelset.data.description import Schema
 from labelset.data.frames import first_rows, is_frame
 from labelset.data.growing import no_labels
@@ -35,6 +36,8 @@ def dataset_of(
     *,
     names: Sequence[str] | None = None,
     split: Any = None,
+    groups: Any = None,
+    times: Any = None,
     **keys: Any,
 ) -> Dataset:
     """A data set from inputs and labels, or from a file or frame that holds both.
@@ -42,7 +45,8 @@ def dataset_of(
     rows: an array, a scipy sparse matrix, a list of texts, a frame, whose columns of words become
     texts, categories or dates by what they hold, or, without y, whatever `load` takes, with the
     `keys` of a description. y: a (rows, labels) array, frame or sparse matrix of 0, 1 and NaN
-    (unknown), `Labels`, or a list of the label names of each row.
+    (unknown), `Labels`, or a list of the label names of each row. `split`, `groups` and `times`
+    have an entry for each row.
 
     >>> dataset_of(["rain at sea", "sun"], [["rain", "sea"], ["sun"]]).names
     ['rain', 'sea', 'sun']
@@ -50,7 +54,7 @@ def dataset_of(
     if y is None:
         made = load(rows, **keys)
         made = made if names is None else replace(made, names=[str(name) for name in names])
-        return made if split is None else replace(made, split=part_numbers(split))
+        return replace(made, **_roles(split, groups, times))
     if keys or isinstance(rows, str | PathLike):
         what = f"{', '.join(keys)} say" if keys else "a file says"
         raise TypeError(f"y is given, and {what} where the labels are: leave one of them out")
@@ -62,8 +66,18 @@ def dataset_of(
         made,
         labels=labels,
         names=called if names is None else [str(name) for name in names],
-        split=None if split is None else part_numbers(split),
+        **_roles(split, groups, times),
     )
+
+
+def _roles(split: Any, groups: Any, times: Any) -> dict[str, Any]:
+    """Those that are given."""
+    roles = {
+        "split": None if split is None else part_numbers(split),
+        "groups": None if groups is None else torch.from_numpy(numbered(groups)),
+        "times": None if times is None else moments(times),
+    }
+    return {name: each for name, each in roles.items() if each is not None}
 
 
 def inputs_of(rows: Any) -> Dataset:

@@ -52,6 +52,8 @@ class Columns:
     label_list: int | None
     id: int | None
     split: int | None
+    group: int | None
+    time: int | None
     image: int | None
     categories: list[int]
     """Of the features those with words."""
@@ -66,9 +68,10 @@ class Columns:
         unique_names(names, "column")
         if ask.schema is not None:
             return cls._remembered(names, ask, ask.schema, labels)
-        keys = (ask.label_column, ask.id_column, ask.split_column, ask.image_column)
+        keys = [ask.label_column, ask.id_column, ask.split_column, ask.group_column]
+        keys += [ask.time_column, ask.image_column]
         single = [None if key is None else exactly(names, key) for key in keys]
-        label_list, id, split, image = single
+        label_list, id, split, group, time, image = single
         many = (ask.text_column, ask.category_columns, ask.date_columns)
         texts, categories, dates = (_matching(names, patterns or []) for patterns in many)
         own = [*categories, *dates]
@@ -83,7 +86,8 @@ class Columns:
             rest = own
         used = {*taken, *chosen, *rest} - {*out}
         left_out = [name for at, name in enumerate(names) if at not in used]
-        return cls(left_out, chosen, rest, texts, label_list, id, split, image, categories, dates)
+        roles = (label_list, id, split, group, time, image)
+        return cls(left_out, chosen, rest, texts, *roles, categories, dates)
 
     @classmethod
     def _remembered(
@@ -107,7 +111,8 @@ class Columns:
             features = _without(rest, set(_labels(names, rest, ask, "data", labels)))
         categories = [at for at in features if names[at] in schema.categories]
         dates = [at for at in features if names[at] in schema.dates]
-        return cls([], [], features, texts, None, single[0], None, single[1], categories, dates)
+        roles = (None, single[0], None, None, None, single[1])
+        return cls([], [], features, texts, *roles, categories, dates)
 
     def note(self) -> tuple[str, ...]:
         """A sentence about columns that were not used."""
@@ -168,7 +173,7 @@ def _like(names: Sequence[str], pattern: str) -> list[int]:
 
 
 INPUTS = ("features", "texts", "images")
-CONTENT = (*INPUTS, "columns", "labels", "names", "split", "ids", "files")
+CONTENT = (*INPUTS, "columns", "labels", "names", "split", "groups", "times", "ids", "files")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +192,10 @@ class Piece:
     named: bool = False
     """Whether the rows list the names."""
     split: Tensor | None = None
+    groups: Sequence[str] | None = None
+    """Of each row what it stays together with."""
+    times: Tensor | None = None
+    """(rows,) float64."""
     ids: Sequence[str] | None = None
     files: Sequence[str] | None = None
     """Pictures that are still to be read."""
@@ -273,14 +282,14 @@ def _stacked(what: str, held: Sequence[Any]) -> Any:
         return None
     if isinstance(held[0], Labels):
         return Labels.stack(held)
-    return torch.cat(list(held)) if what == "split" else stacked(held)
+    return torch.cat(list(held)) if what in ("split", "times") else stacked(held)
 
 
 BLOCK = 4096
 """Rows that are taken apart together."""
 WEIGHT = 1 << 18
 """Numbers or letters at which a block ends before that."""
-SPOOLED = (*INPUTS, "ids", "files")
+SPOOLED = (*INPUTS, "groups", "ids", "files")
 
 
 def is_full(rows: int, weight: int) -> bool:
@@ -294,7 +303,8 @@ def gathered(pieces: Iterable[Piece], memory: int, delimiter: str = "|") -> Piec
     `delimiter`: what stands between labels that are listed in one word.
     """
     spools: dict[str, Any] = {}
-    listing, labels, split, rows = Listing(delimiter), GrowingLabels(), list[torch.Tensor](), 0
+    listing, labels, rows = Listing(delimiter), GrowingLabels(), 0
+    split, times = list[Tensor](), list[Tensor]()
     notes, last = dict[str, None](), None
     for piece in pieces:
         last, rows = piece, rows + piece.rows
@@ -308,6 +318,7 @@ def gathered(pieces: Iterable[Piece], memory: int, delimiter: str = "|") -> Piec
         if piece.listed is not None:
             listing.add(piece.listed, piece.unknown, piece.lines)
         split += [] if piece.split is None else [piece.split]
+        times += [] if piece.times is None else [piece.times]
     if last is None:
         raise ValueError("holds no rows")
     return replace(
@@ -315,6 +326,7 @@ def gathered(pieces: Iterable[Piece], memory: int, delimiter: str = "|") -> Piec
         rows=rows,
         labels=None if last.labels is None else labels.done(last.labels.n),
         split=torch.cat(split) if split else None,
+        times=torch.cat(times) if times else None,
         notes=tuple(notes),
         listing=None if last.listed is None else listing,
         listed=None,

@@ -75,6 +75,36 @@ def _number(value: Any) -> int | None:
     return None if isinstance(word, bool) else WORDS.get(str(word).strip().lower())
 
 
+def numbered(groups: Any) -> Array:
+    """(rows,) the group of each row as a number from 0, whatever groups are called.
+
+    >>> numbered(["b", "a", "b"])
+    array([1, 0, 1])
+    """
+    found: Array = np.unique(np.asarray(groups).ravel(), return_inverse=True)[1]
+    return found
+
+
+def moments(times: Any) -> Tensor:
+    """(rows,) float64 of numbers or of numpy's dates, which become days since 1970.
+
+    >>> moments(np.array(["1970-01-03", "2024-01-01"], dtype="datetime64[D]"))
+    tensor([2.0000e+00, 1.9723e+04], dtype=torch.float64)
+    """
+    array = times.numpy() if isinstance(times, Tensor) else np.asarray(times)
+    if array.dtype.kind == "M":
+        array = (array - np.datetime64(0, "s")) / np.timedelta64(1, "D")
+    if array.dtype.kind not in "biuf" or array.ndim != 1:
+        raise ValueError(
+            f"times must be numbers or dates, one per row, got {array.dtype} of shape "
+            f"{array.shape}; turn words into dates first, such as with pandas.to_datetime"
+        )
+    if np.isnan(array.astype(np.float64)).any():
+        row = int(np.isnan(array.astype(np.float64)).argmax())
+        raise ValueError(f"times must be known for every row, row {row} has none")
+    return torch.from_numpy(array.astype(np.float64))
+
+
 def any_features(given: Any) -> Tensor | SparseRows:
     """Sparse rows as they are, from a scipy matrix, or a dense tensor."""
     if isinstance(given, SparseRows):
@@ -260,6 +290,10 @@ class Dataset:
     """(rows,) int8: 0 train, 1 valid, 2 test."""
     ids: Sequence[str] | None = None
     """What the source calls each row: a list, or, being too much for memory, a `StoredTexts`."""
+    groups: Tensor | None = None
+    """(rows,) int64: rows with the same number stay in one part, and in one fold."""
+    times: Tensor | None = None
+    """(rows,) float64: when a row came to be; a split has the newest rows in its last part."""
     card: dict[str, Any] = field(default_factory=dict)
     """Where it came from (`source`) and what was understood (`notes`)."""
     schema: Schema | None = None
@@ -276,6 +310,8 @@ class Dataset:
         images: Any = None,
         split: Any = None,
         ids: Sequence[Any] | None = None,
+        groups: Any = None,
+        times: Any = None,
         card: dict[str, Any] | None = None,
     ) -> Dataset:
         """From what is in memory: arrays, tensors, scipy sparse matrices, lists of texts."""
@@ -291,11 +327,13 @@ class Dataset:
             images=None if images is None else image_tensor(images),
             split=None if split is None else part_numbers(split),
             ids=None if ids is None else [str(name) for name in ids],
+            groups=None if groups is None else torch.from_numpy(numbered(groups)),
+            times=None if times is None else moments(times),
             card=card or {},
         )
 
     def __post_init__(self) -> None:
-        for what in ("features", "texts", "images", "split", "ids"):
+        for what in ("features", "texts", "images", "split", "ids", "groups", "times"):
             held = getattr(self, what)
             if held is not None and len(held) != len(self.labels):
                 raise ValueError(f"has {len(held)} rows of {what}, {len(self.labels)} of labels")
@@ -354,6 +392,8 @@ class Dataset:
             images=_chosen(self.images, chosen),
             split=None if self.split is None else self.split[chosen],
             ids=_chosen(self.ids, chosen),
+            groups=None if self.groups is None else self.groups[chosen],
+            times=None if self.times is None else self.times[chosen],
         )
 
     @property
@@ -383,7 +423,8 @@ class Dataset:
 
     def fingerprint(self) -> str:
         """A hash of everything but the card: the same data has the same one, wherever read."""
-        what = ("labels", "names", "features", "texts", "images", "split", "ids")
+        what = ["labels", "names", "features", "texts", "images", "split", "ids"]
+        what += [name for name in ("groups", "times") if getattr(self, name) is not None]
         return digest(**{name: getattr(self, name) for name in what})
 
     def _split(self) -> Tensor:

@@ -122,6 +122,12 @@ class Description:
     )
     id_column: str | None = hyper(None, "the column (or JSON key) that names the row")
     split_column: str | None = hyper(None, "the column (or JSON key) with train, valid or test")
+    group_column: str | None = hyper(
+        None, "the column (or JSON key) that says which rows stay in one part, such as a patient"
+    )
+    time_column: str | None = hyper(
+        None, "the column (or JSON key) with dates or numbers: the newest rows become the test rows"
+    )
     image_column: str | None = hyper(None, "the column (or JSON key) with the picture's file name")
     feature_columns: list[str] | None = hyper(None, "columns that are features; else all the rest")
     category_columns: list[str] | None = hyper(

@@ -50,6 +50,23 @@ def first_alike(rows: Iterable[bytes | memoryview]) -> Array:
     return out
 
 
+def joined(first: Array, second: Array) -> Array:
+    """(rows,) groups of rows that are together in either, or by way of others.
+
+    >>> joined(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 2]))
+    array([0, 0, 0, 1])
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    first, second = (np.unique(each, return_inverse=True)[1] for each in (first, second))
+    columns = second + int(first.max(initial=-1)) + 1
+    size = int(columns.max(initial=-1)) + 1
+    edges = (np.ones(len(first)), (first, columns))
+    found: Array = connected_components(coo_array(edges, shape=(size, size)))[1]
+    return found[first].astype(np.int64)
+
+
 def runs(flat: Array, lengths: Array) -> Iterator[memoryview]:
     """The bytes of as many numbers as each length says.
 

@@ -33,7 +33,10 @@ MOST_SHOWN = 40
 """Columns that are described."""
 SAMPLE = 1000
 """Rows that are looked at."""
-SINGLE = ("id_column", "split_column", "image_column", "label_column")
+SINGLE = (
+    *("id_column", "split_column", "group_column", "time_column"),
+    *("image_column", "label_column"),
+)
 LISTED = (
     *("text_column", "label_columns", "ignore_columns"),
     *("feature_columns", "category_columns", "date_columns"),

@@ -21,7 +21,7 @@ from labelset import check, csr
 from labelset.data import formats
 from labelset.data.builtin import build, names
 from labelset.data.columns import INPUTS, Piece, below, beside, exactly
-from labelset.data.dataset import Dataset
+from labelset.data.dataset import Dataset, numbered
 from labelset.data.description import FILES, Description, Schema
 from labelset.data.formats import arff, locate, pictures
 from labelset.data.frames import frame_blocks, is_frame, read_frame
@@ -463,6 +463,9 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
                 f"names label number {piece.labels.n - 1}, too large for a list of labels; if it "
                 "is no mistake, give label_names"
             )
+        for key, there in (("group_column", piece.groups), ("time_column", piece.times)):
+            if getattr(ask, key) is not None and there is None:
+                raise ValueError(f"has no columns with names, of which {key} could be one")
         made = Dataset(
             labels=piece.labels,
             names=called or [str(i) for i in range(piece.labels.n)],
@@ -471,6 +474,8 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
             images=images,
             split=piece.split,
             ids=piece.ids,
+            groups=None if piece.groups is None else torch.from_numpy(numbered([*piece.groups])),
+            times=piece.times,
             card={
                 "source": source,
                 "notes": [*piece.notes, *filter(None, warnings)],

@@ -13,6 +13,7 @@ import math
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -20,8 +21,8 @@ import torch
 from torch import Tensor
 
 from labelset import check
-from labelset.data.dataset import Dataset
-from labelset.data.duplicates import input_groups
+from labelset.data.dataset import PARTS, Dataset, numbered
+from labelset.data.duplicates import input_groups, joined
 from labelset.data.store import Array
 from labelset.labels import Labels
 
@@ -70,14 +71,18 @@ def ensure_split(
 ) -> Dataset:
     """The data set with train, valid and test rows, whatever it came with.
 
-    Without a split it gets a stratified one; with train and test rows only, valid ones are taken
-    from train; a split that has both is kept. Rows with the same input stay together.
+    Without a split it gets a stratified one, or, of rows with times, one that goes forward in
+    time; with train and test rows only, valid ones are taken from train; a split that has both is
+    kept. Rows with the same input stay together, and so do those of one group.
 
     >>> data = Dataset.from_arrays([[float(i)] for i in range(20)], [[1]] * 20)
     >>> ensure_split(data).sizes()
     (14, 2, 4)
     """
-    groups = input_groups(dataset)
+    if dataset.times is not None:
+        return _forward(dataset, parts)
+    groups = together(dataset)
+    _refuse_parted(dataset)
     if dataset.split is None:
         split = stratified_split(dataset.labels, parts, seed, groups)
         return _noted(dataset, split, f"split by labels, {parts}, seed {seed}")
@@ -92,6 +97,86 @@ def ensure_split(
     split = dataset.split.clone()
     split[rows] = inner
     return _noted(dataset, split, f"valid rows taken from train, {share:.2g} of it, seed {seed}")
+
+
+def together(dataset: Dataset) -> Tensor | None:
+    """(rows,) int64: equal for rows that have the same input or the same group, or are together by
+    way of others; None where nothing says so.
+
+    >>> data = Dataset.from_arrays([[1.0], [2.0], [1.0]], [[1]] * 3, groups=["a", "b", "c"])
+    >>> together(data)
+    tensor([0, 1, 0])
+    """
+    inputs = input_groups(dataset)
+    if inputs is None or dataset.groups is None:
+        return dataset.groups if inputs is None else inputs
+    return torch.from_numpy(joined(inputs.numpy(), dataset.groups.numpy()))
+
+
+def _refuse_parted(dataset: Dataset) -> None:
+    """A group on two sides of a split would flatter whatever is judged."""
+    if dataset.split is None or dataset.groups is None:
+        return
+    group, part = dataset.groups.numpy(), dataset.split.numpy()
+    pairs = np.unique(group * len(PARTS) + part)
+    parted = int((np.bincount(pairs // len(PARTS)) > 1).sum())
+    if parted:
+        raise ValueError(
+            f"{parted} groups have rows in more than one part of the split that the data have: "
+            "leave the split out, or the groups (--group, group_column)"
+        )
+
+
+def split_by_time(times: Any, parts: Sequence[float], groups: Any = None) -> Tensor:
+    """(rows,) int8: the part of each row, the oldest rows in the first and the newest in the last.
+
+    Rows of one time are in one part, so that shares are right to those; a group is as old as its
+    newest row.
+
+    >>> split_by_time([2019, 2020, 2020, 2021, 2021], parts=(0.6, 0.4))
+    tensor([0, 0, 0, 1, 1], dtype=torch.int8)
+    """
+    shares, when = _shares(parts), np.asarray(times, dtype=np.float64)
+    if groups is not None:
+        group = numbered(groups)
+        newest = np.full(int(group.max(initial=-1)) + 1, -np.inf)
+        np.maximum.at(newest, group, when)
+        when = newest[group]
+    moments, at, counts = np.unique(when, return_inverse=True, return_counts=True)
+    wanted = [part for part, share in enumerate(shares) if share > 0]
+    if len(moments) < len(wanted):
+        raise ValueError(
+            f"{len(wanted)} parts in the order of time need as many different times, got "
+            f"{len(moments)}; give finer ones, or leave them out"
+        )
+    before, part, first = np.cumsum(counts), np.zeros(len(moments), dtype=np.int8), 0
+    for number, (earlier, later) in enumerate(pairwise(wanted), start=1):
+        due = sum(shares[: earlier + 1]) * len(when)
+        last = len(moments) - (len(wanted) - number)  # a time is left for each part that follows
+        first += int(np.abs(before[first:last] - due).argmin()) + 1
+        part[first:] = later
+    return torch.from_numpy(part[at])
+
+
+def _forward(dataset: Dataset, parts: tuple[float, float, float]) -> Dataset:
+    """Train on the past, choose by what came then, judge by the newest rows.
+
+    No folds: a member that has seen the rows before and after those that it is chosen by would
+    look better than it will be.
+    """
+    if dataset.split is not None:
+        raise ValueError(
+            "the data have a split, and times would make another one: leave the split out, or the "
+            "times (--time, time_column)"
+        )
+    train, valid, test = parts
+    if not valid:
+        train, valid = 0.8 * train, 0.2 * train
+    assert dataset.times is not None
+    shares = (train, valid, test)
+    split = split_by_time(dataset.times.numpy(), shares, dataset.groups)
+    sizes = ", ".join(f"{int((split == j).sum())} {part}" for j, part in enumerate(PARTS))
+    return _noted(dataset, split, f"split in the order of time: {sizes} rows")
 
 
 def _noted(dataset: Dataset, split: Tensor, note: str) -> Dataset:
@@ -121,16 +206,6 @@ def _sizes(rows: int, shares: list[float]) -> list[int]:
                 sizes[sizes.index(max(sizes))] -= 1
                 sizes[j] += 1
     return sizes
-
-
-def numbered(groups: Any) -> Array:
-    """(rows,) the group of each row as a number from 0, whatever groups are called.
-
-    >>> numbered(["b", "a", "b"])
-    array([1, 0, 1])
-    """
-    found: Array = np.unique(np.asarray(groups).ravel(), return_inverse=True)[1]
-    return found
 
 
 def _items(y: Labels, groups: Any) -> tuple[Items, Array]:

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import indexable
 
 from labelset import check
 from labelset.data import deal_folds
-from labelset.data.duplicates import first_alike
-from labelset.data.split import numbered
+from labelset.data.dataset import numbered
+from labelset.data.duplicates import first_alike, joined
 from labelset.sklearn.targets import Array, Targets, seed_of
 
 
@@ -77,23 +76,13 @@ class MultiLabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]
         X, y, groups = indexable(X, y, groups)
         together = None if groups is None else numbered(groups)
         if self.duplicates_together:
-            together = _joined(_equal_rows(X), together)
+            equal = _equal_rows(X)
+            together = equal if together is None else joined(equal, together)
         seed = seed_of(self.random_state) if self.shuffle else 0
         labels = Targets.of(y).labels(y)
         fold = deal_folds(labels, self.n_splits, together, seed).numpy()
         for one in range(self.n_splits):
             yield np.flatnonzero(fold != one), np.flatnonzero(fold == one)
-
-
-def _joined(first: Array, second: Array | None) -> Array:
-    """Groups of rows that are together in either, or by way of others."""
-    if second is None:
-        return first
-    rows, columns = first, second + len(first)
-    edges = (np.ones(len(rows)), (rows, columns))
-    size = len(first) + int(second.max(initial=0)) + 1
-    found: Array = connected_components(scipy.sparse.coo_array(edges, shape=(size, size)))[1]
-    return found[first]
 
 
 def _equal_rows(X: Any) -> Array:

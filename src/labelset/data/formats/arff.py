@@ -410,7 +410,7 @@ def _sparse_piece(
     from scipy import sparse
 
     every = table.attributes
-    for at in (*columns.texts, columns.id, columns.split):
+    for at in (*columns.texts, columns.id, columns.split, columns.group, columns.time):
         if at is not None:
             name = every[at].name
             raise ValueError(f"attribute {name!r} of sparse rows cannot be read as words")

@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
 from pyarrow import compute, csv, ipc
+from torch import Tensor
 
 from labelset.data.columns import BLOCK, WEIGHT, Columns, Piece, gathered, truth
 from labelset.data.dataset import dense_features, part_numbers
@@ -230,7 +232,8 @@ def _separator(start: bytes, path: Path, ask: Description) -> str:
 
 def _places(columns: Columns) -> list[int]:
     """Of the columns that are used, numbers aside."""
-    single = (columns.label_list, columns.id, columns.split, columns.image)
+    single = [columns.label_list, columns.id, columns.split, columns.group, columns.time]
+    single += [columns.image]
     words = [*columns.texts, *columns.categories, *columns.dates]
     return list(dict.fromkeys([*columns.labels, *words, *(at for at in single if at is not None)]))
 
@@ -412,6 +415,7 @@ def piece_of(
     texts = [_texts(batch, at) for at in columns.texts]
     single = (columns.id, columns.split, columns.image)
     ids, split, files = (None if at is None else _cells(batch.columns[at])[1] for at in single)
+    group, time = columns.group, columns.time
     listed = None if columns.label_list is None else _lists(batch.columns[columns.label_list])
     labels = _labels(batch, columns.labels, ask.unknown) if columns.labels else None
     own = {batch.names[at] for at in columns.features}
@@ -430,6 +434,8 @@ def piece_of(
         texts=["\n".join(row) for row in zip(*texts, strict=True)] if texts else None,
         ids=ids,
         split=None if split is None else part_numbers(split, batch.lines, batch.first),
+        groups=None if group is None else _groups(batch, group),
+        times=None if time is None else _times(batch, time, ask.date_format),
         files=None if files is None else [name.strip() for name in files],
         listed=listed,
         unknown=batch.unknown if listed is not None else None,
@@ -558,6 +564,32 @@ def _days(batch: Batch, at: int, how: str | None) -> Array:
                 ) from None
         days[row] = each[cell]
     return days
+
+
+def _groups(batch: Batch, at: int) -> list[str]:
+    """The group of each row, which must be known."""
+    cells = _cells(batch.columns[at])[0]
+    for row, cell in enumerate(cells):
+        if cell is None:
+            raise ValueError(
+                f"{batch.where(row)}: {batch.called} {batch.names[at]!r} is empty, so that nobody "
+                "knows which rows belong together; fill it in, with a name of its own for a row "
+                "that is alone"
+            )
+    return [str(cell) for cell in cells]
+
+
+def _times(batch: Batch, at: int, how: str | None) -> Tensor:
+    """(rows,) float64: numbers as they are, or days since 1970; all must be known."""
+    words = [cell or "nan" for cell in _cells(batch.columns[at])[0]]
+    try:
+        times = np.array(words, dtype=np.float64)
+    except ValueError:
+        times = _days(batch, at, how)[:, 0]
+    if np.isnan(times).any():
+        row = int(np.isnan(times).argmax())
+        raise ValueError(f"{batch.where(row)}: {batch.called} {batch.names[at]!r} holds no time")
+    return torch.from_numpy(times)
 
 
 def day_number(cell: str, how: str | None = None) -> float:
