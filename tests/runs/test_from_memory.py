@@ -73,6 +73,17 @@ def test_own_test_rows(found):
     assert part.labels == ls.Labels.from_dense(y[90:])
 
 
+def test_groups_and_times():
+    X, y = rows()
+    patient = np.arange(120) % 24
+    model = ls.compare(X, y, groups=patient, **QUICK).best_model
+    assert len(model.splits["test"]) in range(20, 29)
+    dates = np.datetime64("2024-01-01") + np.arange(120)
+    splits = ls.compare(X, y, times=dates, **QUICK).best_model.splits
+    assert splits["test"].labels == ls.Labels.from_dense(y[96:])
+    assert splits["valid"].labels == ls.Labels.from_dense(y[77:96])
+
+
 def test_sparse_rows_texts_frames_and_files(tmp_path):
     X, y = rows(60)
     held = scipy.sparse.csr_array(np.where(X > 0, X, 0))

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from labelset import Labels
 from labelset.cli import main
-from labelset.data import Dataset, SparseRows
+from labelset.data import Dataset, SparseRows, ensure_split
 from labelset.metrics import build
 from labelset.model import Blend, SavedModel
 from labelset.runs import Plan, Task, choose_model, compare, reopened, table_rows
@@ -350,3 +350,28 @@ def test_from_the_command_line(tmp_path, capsys):
     assert main(["evaluate", str(out)]) == 0
     assert main(["compare", *command[1:]]) == 2
     assert "--resume, or --force" in capsys.readouterr().err
+
+
+def test_rows_of_a_group_are_in_one_fold_on_one_side_and_in_one_part_of_a_trial(tmp_path):
+    groups = torch.arange(260) % 30
+    grouped = ensure_split(replace(data(), split=None, groups=groups), (0.8, 0.0, 0.2))
+    development = Development.of(grouped)
+    sides = [{*groups[rows].tolist()} for rows in (development.rows, development.test)]
+    assert not sides[0] & sides[1]
+    for dealt in (development, development.sample(2_000), development.sample(150)):
+        folds, own = dealt.folds, groups[dealt.rows]
+        assert all(len(folds[own == group].unique()) == 1 for group in own.unique())
+        assert len(folds.unique()) > 1
+    found = compare(
+        replace(grouped, split=None), Plan(losses=("bce",), seconds=0.01), tmp_path / "r"
+    )
+    assert found.run("bce+linear").splits["test"].labels == grouped.part("test").labels
+
+
+def test_of_rows_with_times_newer_ones_choose_and_the_newest_judge(tmp_path):
+    timed = replace(data(), split=None, times=torch.arange(260.0).flip(0))
+    found = compare(timed, Plan(losses=("bce",), seconds=0.01), tmp_path / "r")
+    run = found.run("bce+linear")
+    assert run.splits["test"].labels == timed.labels[:52]
+    assert run.splits["valid"].labels == timed.labels[52:94]
+    assert "chosen by 42 validation rows" in found.recommendation

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labelset.data import Dataset, deal_folds
-from labelset.data.duplicates import input_groups
+from labelset.data import Dataset, deal_folds, together
 from labelset.labels import Labels
 
 
@@ -18,7 +17,7 @@ class Development:
 
     Given validation rows are respected: they are fold 0, and training rows are fitted on by every
     member. Where there are none, all training rows are dealt to folds, so that each has scores of a
-    member that has not seen it. Rows with equal inputs are in one fold.
+    member that has not seen it. Rows with equal inputs, or of one group, are in one fold.
 
     >>> data = Dataset.from_arrays([[float(i)] for i in range(40)], [[1]] * 40,
     ...     split=[0] * 32 + [2] * 8)
@@ -47,17 +46,17 @@ class Development:
         labels = dataset.labels[rows]
         if bool((dataset.split == 1).any()):
             return cls(rows, dataset.split[rows].long() - 1, labels, test)
-        groups = input_groups(dataset)
-        together = None if groups is None else groups[rows].numpy()
-        apart = len(rows) if together is None else len(set(together.tolist()))
+        groups = together(dataset)
+        own = None if groups is None else groups[rows].numpy()
+        apart = len(rows) if own is None else len(set(own.tolist()))
         folds = min(folds, apart)
         if folds < 2:
             raise ValueError(
                 f"{dataset.card.get('source', 'the data set')}: {len(rows)} training rows, with "
-                f"{apart} different inputs, are too few to learn and to choose from: at least 2 "
-                "different ones are needed; give more rows, or valid=FILE"
+                f"{apart} that may part (equal inputs and groups stay together), are too few to "
+                "learn and to choose from: at least 2 are needed; give more rows, or valid=FILE"
             )
-        return cls(rows, deal_folds(labels, folds, together, seed), labels, test)
+        return cls(rows, deal_folds(labels, folds, own, seed), labels, test)
 
     @property
     def unseen(self) -> Tensor:
@@ -77,13 +76,13 @@ class Development:
         )
 
     def sample(self, most: int, seed: int = 0) -> Development:
-        """At most so many rows, for quick trials: a fifth of them is left out, or, of few rows,
-        each third in turn; given validation rows stay what they are."""
+        """At most so many rows, for quick trials: a fifth of the folds is left out, or, of few
+        rows, each third in turn; given validation rows stay what they are."""
         generator = torch.Generator().manual_seed(seed)
         order = torch.randperm(len(self.rows), generator=generator)[:most]
         folds = self.folds[order]
         if not bool((self.folds == -1).any()):
-            turn = torch.arange(len(order))
-            few = len(self.rows) <= most
-            folds = turn % 3 if few else torch.where(turn < len(order) // 5, 0, -1)
+            few, members = len(self.rows) <= most, int(self.folds.max()) + 1
+            out = max(1, round(members / 5))
+            folds = folds % 3 if few else torch.where(folds < out, 0, -1)
         return Development(self.rows[order], folds, self.labels[order], self.test)

@@ -22,6 +22,8 @@ def compare_rows(
     *,
     names: Sequence[str] | None = None,
     split: Any = None,
+    groups: Any = None,
+    times: Any = None,
     out: str | Path | None = None,
     losses: Sequence[str] = DEFAULT_LOSSES,
     heads: Sequence[str] = ("linear",),
@@ -43,6 +45,10 @@ def compare_rows(
     names : of the labels, where y does not say.
     split : train, valid or test (or 0, 1, 2) for each row; None: a fifth of the rows, with its
         share of every label, are test rows.
+    groups : one entry per row; rows with the same one stay in one fold, and on one side of the
+        split.
+    times : numbers or dates, one per row: the newest fifth are test rows, and the newest fifth of
+        the others choose among models that are fitted on those before.
     out : the folder to keep; None: a temporary one, which goes when the answer does.
     losses, heads, also, single : what competes, as on the command line: "asl:gamma_neg=2",
         "sklearn.neighbors.KNeighborsClassifier:n_neighbors=10"; no blends.
@@ -67,7 +73,7 @@ def compare_rows(
         single=single,
         seconds=time_budget,
     )
-    dataset = dataset_of(X, y, names=names, split=split, **keys)
+    dataset = dataset_of(X, y, names=names, split=split, groups=groups, times=times, **keys)
     if out is not None:
         return compare(dataset, plan, out, progress=progress)
     folder = tempfile.mkdtemp(prefix="labelset-")
