@@ -22,7 +22,7 @@ VERBS = {
     "compare": "which loss, head, calibration and thresholds to use on your data",
     "train": "train one model, with calibrator and decision rule",
     "tune": "search the hyperparameters of a loss, with Optuna",
-    "data": "inspect: how a data set was parsed",
+    "data": "inspect, split: how a data set was parsed, how its rows are dealt",
     "report": "write the report of a comparison again, or figures for a paper",
     "pack": "make a RUN folder from scores of your own model",
     "evaluate": "the metrics of a RUN, with its calibrator and decision rule",

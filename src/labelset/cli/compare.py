@@ -11,6 +11,7 @@ from labelset import report, runs
 from labelset.cli.options import (
     ENCODER,
     add_checkpoints,
+    add_sides,
     add_source,
     add_training,
     checkpoint_seconds,
@@ -36,6 +37,7 @@ def add(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_source(verb, default="digits")
+    add_sides(verb)
     verb.add_argument("--out", required=True, metavar="RUN", help="the folder to write to")
     verb.add_argument(
         "--losses",

@@ -58,14 +58,14 @@ def _words(parser: argparse.ArgumentParser) -> Words:
     words: Words = {"": []}
     for name, leaf in leaves(parser):
         verb, *more = name.split()
-        words[""].append(verb)
         shown = [a for a in leaf._actions if a.help != argparse.SUPPRESS]
-        words[f"{verb} -"] = [s for a in shown for s in a.option_strings if s[:2] == "--"]
-        words[verb] = more
+        options = [s for a in shown for s in a.option_strings if s[:2] == "--"]
+        for place, found in (("", [verb]), (f"{verb} -", options), (verb, more)):
+            words[place] = [*words.get(place, []), *found]
         for action in shown:
             place = f"{verb} {action.option_strings[-1]}" if action.option_strings else verb
             words[place] = words.get(place, []) + _values(verb, action)
-    return {place: found for place, found in words.items() if found}
+    return {place: [*dict.fromkeys(found)] for place, found in words.items() if found}
 
 
 def _values(verb: str, action: argparse.Action) -> list[str]:

@@ -48,6 +48,20 @@ def add_source(verb: Any, default: str | None = None) -> None:
     )
 
 
+def add_sides(verb: Any) -> None:
+    """`--group` and `--time`: which rows stay on one side of every split."""
+    verb.add_argument(
+        "--group",
+        metavar="COLUMN",
+        help="rows with the same entry stay in one part and one fold, such as those of a patient",
+    )
+    verb.add_argument(
+        "--time",
+        metavar="COLUMN",
+        help="train on the past: the newest fifth are test rows, those before them choose",
+    )
+
+
 def asked(args: argparse.Namespace, doubtful: data.Doubtful) -> ValueError:
     """A doubtful guess, in words, with commands that settle it."""
     guess, command = doubtful.guess, shlex.join(["labelset", *args.argv])
@@ -61,8 +75,12 @@ def asked(args: argparse.Namespace, doubtful: data.Doubtful) -> ValueError:
 
 def loaded(args: argparse.Namespace) -> data.Dataset:
     """The data set; what was guessed and noted on reading it goes to standard error."""
+    keys = settings(args.data)
+    for key in ("group", "time"):
+        if (column := getattr(args, key, None)) is not None:
+            keys[f"{key}_column"] = column
     try:
-        dataset = data.load(args.source, **settings(args.data))
+        dataset = data.load(args.source, **keys)
     except data.Doubtful as doubtful:
         if not hasattr(args, "out"):  # `data inspect` shows all that it saw first
             raise
