@@ -8,6 +8,7 @@ import torch
 
 from labelset.cli import main
 from labelset.data import Dataset, ensure_split, load, split_by_time, together
+from labelset.data.guess import guess
 
 
 def rows(count=60):
@@ -187,3 +188,11 @@ def test_what_cannot_be_dealt_is_said(tmp_path, capsys, monkeypatch, argv, said)
     keys = ["--data", "label_columns=fork,cup", "--data", "ignore_columns=on,who"]
     assert main(["data", "split", str(path), *keys, *argv]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_column_that_looks_like_groups_is_pointed_out():
+    table = [[f"p{i % 7}", f"{i / 3}", str(i % 2), str(i // 2 % 2)] for i in range(60)]
+    names = ["patient", "x", "label_a", "label_b"]
+    assert any("--data group_column=patient" in remark for remark in guess(names, table).remarks)
+    said = guess(names, table, said={"group_column": "patient"})
+    assert not any("group_column" in remark for remark in said.remarks)

@@ -348,6 +348,11 @@ class _Guesser:
         self._inputs(labels)
         self._roles()
         self._rest(labels)
+        for c in self.free("group"):
+            self.remarks.append(
+                f"{c.name!r} holds names that come back: --data group_column={_written(c.name)} "
+                "keeps the rows of each on one side of every split"
+            )
         order = [*("header", "text_column", "image_column"), *LABELS, "labels_at", "delimiter"]
         keys = sorted(self.keys, key=lambda k: order.index(k) if k in order else len(order))
         return Guess(
