@@ -141,6 +141,36 @@ def test_force_gives_back_what_was_there_when_it_fails(table, tmp_path, capsys):
     assert [p.name for p in tmp_path.iterdir()] == ["r"]
 
 
+@pytest.mark.parametrize("stopped", [False, True])
+def test_force_replaces_what_a_comparison_wrote_and_nothing_else(
+    stopped, table, tmp_path, monkeypatch, capsys
+):
+    run = tmp_path / "r"
+    command = ["train", str(table), "--epochs", "1", "--out", str(run)]
+    assert main(command) == 0
+    written = {p.name for p in run.iterdir()}
+    (run / "notes").mkdir()
+    (run / "notes" / "mine.txt").write_text("mine")
+    (run / "predicted.csv").write_text("mine")
+    (run / "work" / "stray").write_text("of the run before")
+    if stopped:
+
+        def stop(*given):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("labelset.runs.comparison.judged", stop)
+    (tmp_path / "link").symlink_to(run)
+    command[-1] = str(tmp_path / "link")
+    assert main([*command, "--force", "--quiet"]) == (130 if stopped else 0)
+    assert (run / "notes" / "mine.txt").read_text() == "mine"
+    assert (run / "predicted.csv").read_text() == "mine"
+    assert not (run / "work" / "stray").exists()
+    assert stopped or {p.name for p in run.iterdir()} == written | {"notes", "predicted.csv"}
+    monkeypatch.chdir(run / "work")
+    assert main([*command, "--force"]) == 2
+    assert "--force replaces the folder, and this runs in it" in capsys.readouterr().err
+
+
 def test_another_search_needs_another_folder(table, tmp_path, capsys):
     pytest.importorskip("optuna")
     command = ["tune", str(table), "--epochs", "1", "--trials", "1", "--out", str(tmp_path / "t")]

@@ -24,6 +24,13 @@ ENCODER = (
     "features, tfidf:words=2,characters=0, table (both), sentence:model=FOLDER, conv, "
     "vision:model=FOLDER (by the data)"
 )
+WRITTEN = frozenset(
+    (
+        *("best", "cache", "compare.json", "figures", "plan.json", "report.html", "results.csv"),
+        *("search.json", "summary.csv", "test_rows.npz", "work"),
+    )
+)
+"""What a comparison leaves in RUN, and `--force` replaces."""
 ASKED = 128 + 15
 """Exit status after SIGTERM, as shells have it."""
 
@@ -204,13 +211,20 @@ def writable(path: str) -> None:
 
 @contextmanager
 def replacing(run: Path, force: bool) -> Iterator[None]:
-    """With `force` what `run` holds makes room, and comes back if the work fails."""
+    """With `force` what a comparison left in `run` makes room, and comes back if the work fails.
+
+    Whatever else lies there is the user's, and stays.
+    """
     if not (force and (run / "plan.json").is_file()):
         yield
         return
+    if Path.cwd().is_relative_to(run.resolve()):
+        raise ValueError(f"{run}: --force replaces the folder, and this runs in it; go elsewhere")
+    run = run.resolve()
     aside = run.with_name(f".{run.name}.{os.getpid()}")
     with folder_lock(run):
         run.rename(aside)
+    run.mkdir()  # a link to it stays one
     (aside / ".lock").unlink(missing_ok=True)
     try:
         yield
@@ -220,9 +234,16 @@ def replacing(run: Path, force: bool) -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         if (run / "work").is_dir():  # the new one was begun, and can be resumed
-            shutil.rmtree(aside)
+            _replaced(aside, run)
         else:
             shutil.rmtree(run, ignore_errors=True)
             aside.rename(run)
         raise
+    _replaced(aside, run)
+
+
+def _replaced(aside: Path, run: Path) -> None:
+    for path in aside.iterdir():
+        if path.name not in WRITTEN:
+            path.rename(run / path.name)
     shutil.rmtree(aside)
