@@ -202,16 +202,17 @@ def test_a_candidate_that_cannot_score_the_test_rows_fails_alone(tmp_path):
     assert "extra-trees" in found.standings
 
 
-def test_numbers_that_a_model_cannot_take_leave_it_out(tmp_path):
+def test_huge_numbers_of_rows_that_are_not_scaled_have_scores(tmp_path):
     given = data()
     x = given.features.clone()
-    x[200] = torch.tensor([1e25, -1e25, 1e25, 1e25, -1e25])
+    x[200] = torch.tensor([3e38, -3e38, 3e38, 3e38, -3e38])
     starts, columns = torch.arange(261) * 5, torch.arange(5).repeat(260)
     rows = SparseRows.from_csr(starts, columns, width=5, values=x.flatten())  # which are not scaled
     given = replace(given, features=rows)
     found = compare(given, Plan(losses=("bce",)), tmp_path / "r")
-    assert "row 200: the model's score of label 0 is not a number" in found.failed["bce+mlp"]
-    assert found.best in found.standings
+    assert not found.failed
+    for key in found.standings:
+        assert bool(found.run(key).splits["test"].scores.isfinite().all()), key
 
 
 def test_candidates_never_share_a_folder():
