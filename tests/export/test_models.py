@@ -1,6 +1,7 @@
 """Every model that a run keeps is exported: forests, kernel machines, networks, blends."""
 
 import json
+from dataclasses import dataclass
 
 import onnx
 import onnxruntime
@@ -13,7 +14,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from labelset import calibrate, csr, decide, encode, heads
 from labelset.data import Dataset, SparseRows
 from labelset.export import ExportFailed, to_onnx, to_safetensors, to_torch
-from labelset.losses import build
+from labelset.losses import Separable, build
 from labelset.model import Blend, Forest, KernelMachine, Mlp, Part, SavedModel
 
 N, E = 4, 5
@@ -264,4 +265,20 @@ def test_a_model_that_the_graph_gets_wrong_is_caught(kind, standardising, tmp_pa
     monkeypatch.setitem(writer.OPERATIONS, name, wrong)
     with pytest.raises(ExportFailed, match="logits differ"):
         to_onnx(saved(model, standardising), tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("export", [to_onnx, to_torch])
+def test_networks_of_a_loss_whose_link_is_derived_are_refused(export, tmp_path):
+    @dataclass(frozen=True, kw_only=True)
+    class Own(Separable):
+        def pos(self, v):
+            return torch.nn.functional.softplus(-v)
+
+        def neg(self, v):
+            return 2 * torch.nn.functional.softplus(v)
+
+    run = SavedModel(names=NAMES, estimator=networks(Own()))
+    with pytest.raises(ValueError, match=r"link of Own is found by diff.* or choose a candidate"):
+        export(run, tmp_path / "m")
     assert not list(tmp_path.iterdir())

@@ -24,7 +24,7 @@ class Probabilities(nn.Module):
     def __init__(self, calibrator: ProbMap) -> None:
         super().__init__()
         self.loss = calibrator.loss.to("cpu") if linked(calibrator.loss) else None
-        _refuse_derived(self.loss)
+        refuse_derived(self.loss, FITTED)
         telling = not isinstance(calibrator, Link)
         ends: tuple[Tensor | None, Tensor | None] = (None, None)
         if telling and self.loss is not None:
@@ -54,20 +54,23 @@ class Probabilities(nn.Module):
         return self.loss.log_odds(inside) + (v - inside)  # type: ignore[no-any-return]
 
 
-def _refuse_derived(loss: Any) -> None:
-    """A link that torch differentiates as it goes has no graph."""
+FITTED = "or fit a map with loss=None (labelset calibrate)"
+
+
+def refuse_derived(loss: Any, instead: str) -> None:
+    """A link that torch differentiates as it goes has no graph; the error ends with a remedy."""
     if not isinstance(loss, Loss):
         return
     for part in [*loss._values().values(), *(part for _, part in getattr(loss, "parts", ()))]:
-        _refuse_derived(part)
+        refuse_derived(part, instead)
     stated = ("log_neg_slope", "log_pos_slope")
     if isinstance(loss, Separable) and all(
         getattr(type(loss), name) is getattr(Separable, name) for name in stated
     ):
         raise ValueError(
             f"the link of {type(loss).__name__} is found by differentiation, which no graph can "
-            "hold; state its log_neg_slope and log_pos_slope, as the losses of labelset do, or "
-            "fit a map with loss=None (labelset calibrate)"
+            f"hold; state its log_neg_slope and log_pos_slope, as the losses of labelset do, "
+            f"{instead}"
         )
 
 

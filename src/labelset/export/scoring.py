@@ -9,9 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from labelset.export.maps import Probabilities
+from labelset.export.maps import Probabilities, refuse_derived
 from labelset.heads import Head
-from labelset.model import Blend, mixed
+from labelset.model import Blend, Mlp, mixed
+
+OTHERS = "or choose a candidate without its networks (labelset export RUN/work/CANDIDATE/0)"
+    "or choose a candidate other than its small networks (labelset export RUN/work/CANDIDATE/0)"
+)
 
 
 class Scoring(nn.Module):
@@ -42,6 +46,8 @@ class Estimate(Scoring):
 
     def __init__(self, estimator: Any) -> None:
         super().__init__()
+        if isinstance(estimator, Mlp) and estimator.linked:
+            refuse_derived(estimator.loss, OTHERS)
         self.width, self.model = estimator.width, estimator.module()
 
     def forward(self, features: Tensor) -> Tensor:
