@@ -14,8 +14,6 @@ from labelset.heads import Head
 from labelset.model import Blend, Mlp, mixed
 
 OTHERS = "or choose a candidate without its networks (labelset export RUN/work/CANDIDATE/0)"
-    "or choose a candidate other than its small networks (labelset export RUN/work/CANDIDATE/0)"
-)
 
 
 class Scoring(nn.Module):
