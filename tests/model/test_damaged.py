@@ -32,6 +32,19 @@ def made(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """Rows, and a search among them, which small networks win."""
+    folder = tmp_path_factory.mktemp("searched")
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(90, 4, generator=g)
+    y = torch.stack([x[:, 0] > 0.3, x[:, 0] * x[:, 1] > 0, x[:, 2] * x[:, 3] > 0], dim=1)
+    np.savez(folder / "d.npz", X=x.numpy(), Y=y.numpy(), split=2 * (torch.arange(90) % 3 > 1))
+    plan = ["--losses", "bce", "--quiet", "--out", folder / "run"]
+    assert called(["compare", folder / "d.npz", *plan])[0] == 0
+    return folder
+
+
 def compare(source, out, *more):
     plan = ["--epochs", "2", "--losses", "bce", "spa", "--seeds", "1", "--quiet"]
     return ["compare", source, *plan, "--out", out, *more]
@@ -102,9 +115,10 @@ def wrong(run, verb, argv, due):
 def all_wrong(made, folder, names, hows, some=None):
     run, found, answers = folder / "run", [], {}
     for verb, argv in verbs(made, run).items():
-        shutil.rmtree(run, ignore_errors=True)
-        shutil.copytree(made / "run", run)
-        answers[verb] = called(argv)
+        if not some or verb in some:
+            shutil.rmtree(run, ignore_errors=True)
+            shutil.copytree(made / "run", run)
+            answers[verb] = called(argv)
     for name in names:
         for how in hows:
             for verb, argv in verbs(made, run).items():
@@ -122,6 +136,22 @@ def test_a_damaged_file_is_named_or_not_needed(made, tmp_path):
     names = ["best/model.json", "best/valid.npz", "best/head.safetensors", "compare.json"]
     hows = ["flipped", "short", "gone", "a folder"]
     assert all_wrong(made, tmp_path, names, hows, ["evaluate", "predict", "decide", "report"]) == []
+
+
+READING = ("evaluate", "predict", "decide", "calibrate", "report", "doctor")
+
+
+def test_every_verb_reads_what_a_search_left(searched, tmp_path):
+    for verb in READING:
+        shutil.copytree(searched / "run", tmp_path / verb)
+        status, _, said = called(verbs(searched, tmp_path / verb)[verb])
+        assert status in (0, 1), said
+    assert (tmp_path / "report" / "best" / "estimator.safetensors").is_file()
+
+
+def test_a_damaged_file_of_a_search_is_named_or_not_needed(searched, tmp_path):
+    names = ["best/estimator.safetensors", "search.json", "work/bce+linear/0/done.json"]
+    assert all_wrong(searched, tmp_path, names, ["flipped", "short"], ["predict", "report"]) == []
 
 
 @pytest.mark.slow
