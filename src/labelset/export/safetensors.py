@@ -43,7 +43,8 @@ def safetensors_file(run: SavedModel) -> bytes:
     """What `to_safetensors` writes, read back once."""
     if run.model is None:
         raise ValueError(
-            "this run holds no head and no estimator, only scores; there are no tensors to export"
+            f"{run.folder or 'this run'} holds no head and no estimator, only scores; there are no "
+            "tensors to export"
         )
     facts = about(run, Pipeline(run, decisions=False)) | _in_full(run)
     return _of_estimator(run, facts) if run.head is None else _of_head(run.head, facts)
