@@ -11,7 +11,7 @@ from labelset import model
 from labelset.cli import main
 from labelset.data import Dataset
 from labelset.model import SavedModel
-from labelset.runs import Plan, compare, compared
+from labelset.runs import Plan, compare, reopened
 
 KINDS = {"extra-trees": "forest", "kernel-ridge": "kernel", "bce+mlp": "mlp", "blend": "blend"}
 
@@ -83,7 +83,7 @@ def test_verbs_that_read_a_run(run, verb, tmp_path, capsys):
 
 
 def test_a_comparison_is_read_again_as_it_was(found, tmp_path):
-    again = compared(found.out)
+    again = reopened(found.out)
     assert (again.best, again.recommendation) == (found.best, found.recommendation)
     assert again.search == found.search
     assert again.tasks == found.tasks

@@ -14,7 +14,7 @@ from labelset.data import Dataset, SparseRows
 from labelset.encode import as_encoder
 from labelset.heads import build as build_head
 from labelset.heads import restored
-from labelset.model import Blend, Forest, Mlp, NoScore, Part, SavedModel
+from labelset.model import Blend, Forest, Mlp, NoScore, Part, SavedModel, Scorer
 from labelset.model.blend import estimator
 from labelset.model.kernel import KernelMachine
 
@@ -165,14 +165,22 @@ def test_a_head_of_another_size_than_its_tensors_is_never_made(name, size):
     assert not BARE.search(str(caught.value))
 
 
-def test_a_row_without_a_score_is_named_by_file_and_number(tmp_path, capsys):
-    held = mlp().tensors()
-    held["first"] = torch.full_like(held["first"], 3e38)
-    opened(tmp_path / "run", "mlp", held)
+def test_a_row_without_a_score_is_named_by_file_and_number(tmp_path, capsys, monkeypatch):
+    encoder, right = as_encoder(None, ROWS).fit(ROWS), Scorer.__call__
+    SavedModel([*"abcdef"], head=head("linear"), encoder=encoder).save(tmp_path / "run")
+
+    def wrong(scorer, dataset):
+        scores = right(scorer, dataset)
+        scores[(dataset.features[:, 0] == 9).nonzero()] = torch.nan
+        return scores
+
+    monkeypatch.setattr(Scorer, "__call__", wrong)
     rows = [[0.0] * FEATURES] * 3000
-    rows[2500] = [3.0] * FEATURES
+    rows[2500] = [9.0] * FEATURES
     text = "".join(json.dumps({"features": row}) + "\n" for row in rows)
     (tmp_path / "rows.jsonl").write_text(text)
     assert main(["predict", str(tmp_path / "run"), str(tmp_path / "rows.jsonl")]) == 2
     said = capsys.readouterr().err
-    assert f"{tmp_path / 'rows.jsonl'}: row 0: the model's score of label 0 is not a number" in said
+    assert (
+        f"{tmp_path / 'rows.jsonl'}: row 2500: the model's score of label 0 is not a number" in said
+    )

@@ -105,6 +105,8 @@ def with_others(model: Any, x: Any, y: Any) -> list[Callable[..., Any]]:
     from labelset.sklearn import CalibratedLabels, DecidedLabels, MultiLabelClassifier, scorer
     from labelset.torchmetrics import Streamed, build
 
+    answer = ls.compare(x, y, losses=["bce"], time_budget=1.0)
+    labels: ls.Labels = answer.best_model.predict(x)
     classifier = MultiLabelClassifier("spa", head="dft", head_params={"k": 3}).fit(x, y)
     wrapped = DecidedLabels(CalibratedLabels(classifier), rule="global").fit(x, y)
     streamed = build("map@class")
@@ -112,4 +114,12 @@ def with_others(model: Any, x: Any, y: Any) -> list[Callable[..., Any]]:
     assert_type(lt.swap_head(model, "dft", k=3), Head)
     trainer = lt.compute_loss_func("asl", gamma_neg=2)
     metrics = lt.compute_metrics("f1-micro", loss="asl")
-    return [wrapped.predict, scorer("f1-micro"), streamed, trainer, metrics, lk.build("bce")]
+    return [
+        labels.dense,
+        wrapped.predict,
+        scorer("f1-micro"),
+        streamed,
+        trainer,
+        metrics,
+        lk.build("bce"),
+    ]

@@ -406,6 +406,12 @@ class Dataset:
         """Whether features, texts or images lie in a file, being too much for memory."""
         return on_disk(self.features, self.texts, self.images)
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers or letters all rows hold."""
+        held = (self.features, self.texts, self.images)
+        return len(self) * sum(per_row(rows) for rows in held if rows is not None)
+
     def in_memory(self) -> Dataset:
         """With everything read that lies on disk: meant for some rows of a large data set."""
         held = {what: getattr(self, what) for what in ("features", "texts", "images", "ids")}
@@ -415,9 +421,7 @@ class Dataset:
     def blocks(self, entries: int = ENTRIES) -> Iterator[Dataset]:
         """All rows in order, so many at a time, in memory, that they hold about `entries` numbers
         or letters."""
-        held = (self.features, self.texts, self.images)
-        each = sum(per_row(rows) for rows in held if rows is not None)
-        size = max(1, entries // max(each, 1))
+        size = max(1, entries * len(self) // max(self.numbers, 1))
         for start in range(0, len(self), size):
             yield self.rows(slice(start, start + size)).in_memory()
 

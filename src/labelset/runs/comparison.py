@@ -175,7 +175,7 @@ def compare(
     if not searched and plan.seconds is not None:
         each = plan.seconds * min(jobs, len(plan.tasks())) / len(plan.tasks())
         plan = replace(plan, training={**plan.training, "seconds": round(each, 3)})
-    dataset = prepared(dataset, plan, searched)
+    dataset = prepared(dataset.in_memory() if searched else dataset, plan, searched)
     with folder_lock(folder) if ranks.first else nullcontext():
         ranks.once(lambda: begin(folder, plan, dataset, resume))
         try:

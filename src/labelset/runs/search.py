@@ -61,6 +61,8 @@ GAMMAS, RIDGES = (0.5, 1.0, 2.0), (0.1, 0.5, 2.0)
 """Of kernel ridge: how fast a kernel fades, over the mean squared distance from the mean."""
 USUAL = 120.0
 """Seconds that a family may take where no budget is given."""
+NUMBERS = 1 << 28
+"""Numbers or letters of all rows that are searched: a gigabyte of float32."""
 BYTES = 2 << 30
 """Memory that a forest may take."""
 TOGETHER = (AxisLoss, ConfusionLoss)
@@ -214,9 +216,9 @@ class Found:
 
 
 def suits(dataset: Dataset, plan: Plan) -> bool:
-    """Whether candidates can be searched: features are fixed and in memory, nothing asks for the
-    loop."""
-    if not plan.searched or dataset.on_disk or Ranks.running().size > 1:
+    """Whether candidates can be searched: features are fixed and fit into memory, nothing asks for
+    the loop."""
+    if not plan.searched or dataset.numbers > NUMBERS or Ranks.running().size > 1:
         return False
     return not encode.as_encoder(plan.build_encoder(), dataset).learns
 
