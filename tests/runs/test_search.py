@@ -117,11 +117,15 @@ def test_stopped_half_way_it_goes_on_to_the_same_end(found, tmp_path):
 def test_given_validation_rows_choose_and_are_fitted_on_in_the_end(tmp_path):
     given = data(valid=60)
     found = compare(given, Plan(losses=("bce",)), tmp_path / "r")
-    part = found.run("bce+linear").splits["valid"]
-    assert part.labels == given.part("valid").labels
     assert "chosen by 60 validation rows" in found.recommendation
-    run = found.run("bce+linear")
-    assert not torch.allclose(run.score(given.part("valid")), part.scores)  # it has seen them since
+    for key in ("bce+linear", "kernel-ridge", "extra-trees", "bce+mlp"):
+        run = found.run(key)
+        part = run.splits["valid"]
+        assert part.labels == given.part("valid").labels
+        seen = run.score(given.part("valid"))  # it has learned from them since
+        assert not torch.allclose(seen, part.scores), key
+        mean = build("map@class")
+        assert mean(seen, part.labels) > mean(part.scores, part.labels), key
 
 
 def test_own_labels_have_no_say_in_a_rows_score(tmp_path):

@@ -36,6 +36,10 @@ class Development:
     """Of the development rows."""
     test: Tensor
     """Numbers of the test rows."""
+    final: Tensor
+    """(development rows,) int64: the folds that the members of the model leave out that is kept.
+    Those of `folds`, or, where validation rows are given, folds of all rows: once they have chosen,
+    they are learned from as well."""
 
     @classmethod
     def of(cls, dataset: Dataset, folds: int = 5, seed: int = 0) -> Development:
@@ -44,19 +48,19 @@ class Development:
         rows = (dataset.split < 2).nonzero().flatten()
         test = (dataset.split == 2).nonzero().flatten()
         labels = dataset.labels[rows]
-        if bool((dataset.split == 1).any()):
-            return cls(rows, dataset.split[rows].long() - 1, labels, test)
         groups = together(dataset)
         own = None if groups is None else groups[rows].numpy()
         apart = len(rows) if own is None else len(set(own.tolist()))
-        folds = min(folds, apart)
-        if folds < 2:
+        given = bool((dataset.split == 1).any())
+        if apart < 2 and not given:
             raise ValueError(
                 f"{dataset.card.get('source', 'the data set')}: {len(rows)} training rows, with "
                 f"{apart} that may part (equal inputs and groups stay together), are too few to "
                 "learn and to choose from: at least 2 are needed; give more rows, or valid=FILE"
             )
-        return cls(rows, deal_folds(labels, folds, own, seed), labels, test)
+        chosen_by = dataset.split[rows].long() - 1
+        dealt = deal_folds(labels, min(folds, apart), own, seed) if apart > 1 else chosen_by
+        return cls(rows, chosen_by if given else dealt, labels, test, dealt)
 
     @property
     def unseen(self) -> Tensor:
@@ -85,4 +89,4 @@ class Development:
             few, members = len(self.rows) <= most, int(self.folds.max()) + 1
             out = max(1, round(members / 5))
             folds = folds % 3 if few else torch.where(folds < out, 0, -1)
-        return Development(self.rows[order], folds, self.labels[order], self.test)
+        return Development(self.rows[order], folds, self.labels[order], self.test, folds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -375,8 +375,6 @@ def strengths(loss: Loss, sparse: bool) -> list[float]:
 
 
 def _total(loss: Loss, v: Tensor, y: Tensor) -> Tensor:
-    from dataclasses import replace
-
     summed = replace(loss, reduction="sum") if hasattr(loss, "reduction") else loss
     return summed(v, y) + summed(v, 1 - y)
 
@@ -392,10 +390,16 @@ def kernel(search: Search) -> Iterator[Outcome]:
     task = Task("", "kernel-ridge", 0)
     spread = float((dense - dense.mean(0)).square().sum(1).mean())
     settings = [(gamma / max(spread, 1e-9), ridge) for gamma in GAMMAS for ridge in RIDGES]
-    fits = kernel_ridge(
-        dense, development.labels, development.folds, settings, seconds=search.seconds
-    )
-    yield task, _best(search, fits)
+    seconds = search.seconds
+
+    def fit(some: Sequence[tuple[float, float]], folds: Tensor) -> list[Fitted | Failed]:
+        return kernel_ridge(dense, development.labels, folds, some, seconds=seconds)
+
+    best = _best(search, fit(settings, development.folds))
+    if isinstance(best, Fitted):
+        chosen = (best.about["gamma"], best.about["ridge"])
+        best = _kept(search, best, lambda folds: fit([chosen], folds)[0])
+    yield task, best
 
 
 def trees(search: Search) -> Iterator[Outcome]:
@@ -405,15 +409,15 @@ def trees(search: Search) -> Iterator[Outcome]:
     development, features = search.development, search.features
     if _is_text(search) or (search.sparse and features.shape[1] > NARROW):
         return
-    fits = extra_trees(
-        features,
-        development.labels,
-        development.folds,
-        [Trees()],
-        seconds=search.seconds,
-        max_bytes=BYTES,
-    )
-    yield Task("", "extra-trees", 0), _best(search, fits)
+
+    def fit(folds: Tensor) -> Fitted | Failed:
+        seconds, labels = search.seconds, development.labels
+        (fitted,) = extra_trees(
+            features, labels, folds, [Trees()], seconds=seconds, max_bytes=BYTES
+        )
+        return fitted
+
+    yield Task("", "extra-trees", 0), _kept(search, fit(development.folds), fit)
 
 
 def networks(search: Search) -> Iterator[Outcome]:
@@ -422,16 +426,17 @@ def networks(search: Search) -> Iterator[Outcome]:
 
     if _is_text(search):
         return
-    names = list(search.plan.losses) if search.named else list(NETWORKS)
-    settings = []
-    for name in names:
+    labels = search.development.labels
+    for name in search.plan.losses if search.named else NETWORKS:
         loss, loss_settings = parse(name)
-        settings.append(MlpSettings(loss=losses.build(loss, **loss_settings)))
-    development = search.development
-    fits = fit_members(
-        search.features, development.labels, development.folds, settings, seconds=search.seconds
-    )
-    yield from zip([Task(name, "mlp", 0) for name in names], fits, strict=True)
+        settings = MlpSettings(loss=losses.build(loss, **loss_settings))
+
+        def fit(folds: Tensor, settings: MlpSettings = settings) -> Fitted | Failed:
+            seconds = search.seconds
+            (fitted,) = fit_members(search.features, labels, folds, [settings], seconds=seconds)
+            return fitted
+
+        yield Task(name, "mlp", 0), _kept(search, fit(search.development.folds), fit)
 
 
 def others(search: Search) -> Iterator[Outcome]:
@@ -463,6 +468,20 @@ FAMILIES: dict[str, Family] = {
 def _is_text(search: Search) -> bool:
     """Sparse rows of n-grams, on which only linear heads are worth their time."""
     return search.sparse and search.features.shape[1] > 5 * NARROW
+
+
+def _kept(
+    search: Search, fitted: Fitted | Failed, again: Callable[[Tensor], Fitted | Failed]
+) -> Fitted | Failed:
+    """A candidate with the model that is kept of it: where validation rows are given, members that
+    leave out folds of all rows, if there is time for them."""
+    development = search.development
+    if isinstance(fitted, Failed) or development.final is development.folds:
+        return fitted
+    whole = again(development.final)
+    if isinstance(whole, Failed):
+        return fitted
+    return replace(fitted, model=whole.model, seconds=fitted.seconds + whole.seconds)
 
 
 def _best(search: Search, fits: Sequence[Fitted | Failed]) -> Fitted | Failed:
