@@ -81,11 +81,12 @@ def test_every_candidate_says_where_it_lies_and_every_file_is_there(found):
         assert (found.out / path).is_file()
 
 
-def test_one_threshold_has_an_interval_from_drawing_rows_anew(make_run):
+@pytest.mark.parametrize("metric", ["f1-micro", "hamming", "f1-samples"])
+def test_one_threshold_has_an_interval_from_drawing_rows_anew(make_run, metric):
     run = make_run(300, 6)
     part = run.splits["valid"]
     p = run.predictor.probabilities(part.scores)
-    run.rule = decide.build("global").fit(p, part.labels)
+    run.rule = decide.build("global", metric=metric).fit(p, part.labels)
     ends = threshold_intervals(run, p)
     assert ends.shape == (6, 2)
     assert bool((ends == ends[0]).all())
@@ -93,7 +94,7 @@ def test_one_threshold_has_an_interval_from_drawing_rows_anew(make_run):
     again = []
     for _ in range(100):
         rows = torch.from_numpy(draw.integers(300, size=300))
-        fitted = decide.build("global").fit(p[rows], part.labels[rows])
+        fitted = decide.build("global", metric=metric).fit(p[rows], part.labels[rows])
         again.append(fitted.thresholds.item())
     assert ends[0].tolist() == pytest.approx(np.quantile(again, [0.025, 0.975]).tolist())
     assert ends[0, 0] <= run.rule.thresholds <= ends[0, 1]
@@ -103,7 +104,7 @@ def test_no_interval_where_it_would_take_too_long_or_nothing_was_fitted(make_run
     run = make_run(50, 4)
     p = run.predictor.probabilities(run.splits["valid"].scores)
     run.rule = decide.build("global").fit(p, run.splits["valid"].labels)
-    monkeypatch.setattr("labelset.runs.judging.SORTED", 200 * 39)
+    monkeypatch.setattr("labelset.runs.judging.FOLLOWED", 200 * 39)
     assert threshold_intervals(run, p) is None
     run.rule = decide.build("fixed", threshold=0.3)
     assert threshold_intervals(run, p) is None

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from labelset import calibrate, decide
 from labelset.calibrate import ProbMap
-from labelset.decide import Rule, aligned
+from labelset.decide import Rule
 from labelset.decide.global_threshold import Global
 from labelset.doctor import diagnose
 from labelset.files import write_with
@@ -65,7 +65,7 @@ WIDE = 4_000  # features beyond which nothing is proven set by set
 ROUNDS = 100  # of the bootstrap of thresholds
 FEWEST = 40  # rounds, below which its ends say nothing
 CELLS = 4_000_000  # held-out entries beyond which thresholds per label get no interval
-SORTED = 20_000_000  # entries sorted in all for the interval of one threshold
+FOLLOWED = 100_000_000  # entries gone through in all for the interval of one threshold
 DIAGNOSED = 1_000_000  # scores that the doctor looks at; beyond, rows at equal distances
 
 MOST = 100  # label sets listed
@@ -381,26 +381,12 @@ def threshold_intervals(model: SavedModel, p: Tensor | None) -> Tensor | None:
         return None
     labels = model.splits["valid"].labels
     if isinstance(rule, Global):
-        return _interval_of_one(rule, p, labels)
+        rounds = min(ROUNDS, FOLLOWED // p.numel())
+        return rule.intervals(p, labels, rounds=rounds) if rounds >= FEWEST else None
     if not hasattr(rule, "intervals") or p.numel() > CELLS:
         return None
     ends: Tensor = rule.intervals(p, labels, rounds=ROUNDS)
     return ends
-
-
-def _interval_of_one(rule: Global, given: Tensor, labels: Labels, seed: int = 0) -> Tensor | None:
-    """Fitted again to as many rows drawn with replacement, as often as there is time for."""
-    p, on, known = aligned(given, labels)
-    rounds = min(ROUNDS, SORTED // max(p.numel(), 1))
-    if rounds < FEWEST:
-        return None
-    draw = np.random.default_rng(seed)
-    thresholds = []
-    for _ in range(rounds):
-        rows = torch.from_numpy(draw.integers(len(p), size=len(p)))
-        thresholds.append(float(rule.learn(p[rows], on[rows], known[rows])["thresholds"]))
-    ends = torch.from_numpy(np.quantile(thresholds, [0.025, 0.975]))
-    return ends.expand(labels.n, 2)
 
 
 def findings_of(model: SavedModel, p: Mapping[str, Tensor] | None = None) -> dict[str, Any] | None:
