@@ -124,3 +124,23 @@ def test_the_report_never_shows_an_old_rule(tmp_path, capsys):
         shown = as_input(found).candidate(found.best).run
         assert judgement_of(shown).digest == now.digest
         before = now
+
+
+def test_of_very_many_entries_a_sample_of_the_rows_chooses(monkeypatch):
+    g = torch.Generator().manual_seed(0)
+    y = torch.rand(3000, 4, generator=g) < 0.4
+    v = 2 * torch.randn(3000, 4, generator=g) + 1.5 * y
+    splits = {name: Split(Labels.from_dense(y), v) for name in ("valid", "test")}
+    every = Judge(SavedModel(list("abcd"), splits, "bce"))
+    monkeypatch.setattr(judging, "CHOOSING", 4 * 1000)
+    some = Judge(SavedModel(list("abcd"), splits, "bce"))
+    assert len(every.part("valid")) == len(some.part("test")) == 3000
+    assert len(some.part("valid")) == 1000
+    for metric in ("f1-macro", "map@class"):
+        assert some.unseen(metric) == pytest.approx(every.unseen(metric), abs=0.03)
+        assert some.unseen(metric) != every.unseen(metric)
+    model = some.finish("f1-macro")
+    found = some.judgement()
+    assert found.digest == model.predictor.digest()
+    assert len(found.probabilities) == 3000
+    assert model.rule.thresholds == pytest.approx(every.finish("f1-macro").rule.thresholds, abs=0.2)

@@ -54,7 +54,8 @@ TUNED = {
 }
 TRUTH = ("ace", "mce", "brier", "nll")
 TIMES = 200  # resamples behind an interval
-RESAMPLED = 2**31  # numbers that resampling may touch per view; fewer resamples beyond it
+RESAMPLED = 2**29  # numbers that resampling may touch per view; fewer resamples beyond it
+CHOOSING = 4_000_000  # validation entries that choose; of more a sample of the rows
 
 FIGURES = "judged.npz"
 JUDGEMENT = "judgement.npz"
@@ -130,7 +131,8 @@ class Judge:
     """Judges one trained model by its loss's own link, then readies it for use.
 
     Whatever is asked for, probabilities of a split are computed once, and so is each rule that is
-    fitted on all validation rows.
+    fitted on all validation rows. Of very many validation entries a sample of the rows stands for
+    all: they choose, and thresholds gain nothing from more.
     """
 
     def __init__(self, model: SavedModel) -> None:
@@ -139,13 +141,21 @@ class Judge:
         self._raw: dict[str, Tensor] = {}
         self._rules: dict[str, Rule] = {}
         self._valid: Tensor | None = None  # by the calibrator that `finish` has chosen
+        self._parts = dict(model.splits)
+        if "valid" in model.splits and model.scored("valid").scores is not None:
+            self._parts["valid"] = _sample(model.scored("valid"))
+
+    def part(self, split: str) -> Split:
+        """The rows of a split that judge; an error says where there are none."""
+        self.model.scored(split)
+        return self._parts[split]
 
     def figures(self, seed: int = 0) -> Judged:
         """All figures; equal seeds draw equal rows, so that models can be paired."""
         values: dict[Key, float] = {}
         drawn: dict[Key, Tensor] = {}
         for split in ("valid", "test"):
-            labels = self.model.splits[split].labels
+            labels = self.part(split).labels
             cells = max(len(labels) * labels.n, 1)
             weights = draws(len(labels), max(min(TIMES, RESAMPLED // cells), 50), seed)
             for view in self.views(split):
@@ -158,11 +168,11 @@ class Judge:
         """The figure by which candidates are chosen, of rows that the model has not seen."""
         views, stage = self.views("valid"), stage_of(metric)
         view = next(view for view in views if (view.stage, view.metric) == (stage, metric))
-        return view.value(self.model.splits["valid"].labels)
+        return view.value(self.part("valid").labels)
 
     def views(self, split: str) -> Iterator[View]:
         """Everything that is measured of a split."""
-        scores, p = self.model.scored(split).scores, self.raw(split)
+        scores, p = self.part(split).scores, self.raw(split)
         for metric in PLAIN:
             yield View("raw", metric, scores)
         decided = decide.build("fixed", threshold=0.5)(p)
@@ -179,7 +189,7 @@ class Judge:
     def raw(self, split: str) -> Tensor:
         """Probabilities by the loss's own link."""
         if split not in self._raw:
-            self._raw[split] = probabilities(self.predictor, self.model.scored(split))
+            self._raw[split] = probabilities(self.predictor, self.part(split))
         return self._raw[split]
 
     def _rule(self, metric: str) -> Rule:
@@ -187,13 +197,13 @@ class Judge:
         if metric not in self._rules:
             name, settings = TUNED[metric]
             rule = decide.build(name, **settings)
-            self._rules[metric] = rule.fit(self.raw("valid"), self.model.splits["valid"].labels)
+            self._rules[metric] = rule.fit(self.raw("valid"), self.part("valid").labels)
         return self._rules[metric]
 
     @cached_property
     def _platt(self) -> ProbMap | None:
         """Fitted on all validation rows; None where there is nothing on, or nothing off."""
-        valid = self.model.held_out()
+        valid = self.part("valid")
         platt = calibrate.build("platt", loss=self.model.loss)
         try:
             return platt.fit(valid.scores, valid.labels, folds=2)
@@ -210,7 +220,7 @@ class Judge:
         if split == "test":
             return self._rule(metric)(self.raw(split))
         name, settings = TUNED[metric]
-        p, labels = self.raw(split), self.model.splits[split].labels
+        p, labels = self.raw(split), self.part(split).labels
         halves = []
         for judged, taught in ((0, 1), (1, 0)):
             rule = decide.build(name, **settings).fit(p[taught::2], labels[taught::2])
@@ -233,17 +243,18 @@ class Judge:
             self.model.rule = self._rule(metric)
             return self.model
         self.model.calibrator = fitted
-        self._valid = fitted(_known_scores(self.model.scored("valid")))
+        self._valid = fitted(_known_scores(self.part("valid")))
         name, settings = TUNED[metric]
         rule = decide.build(name, **settings)
-        self.model.rule = rule.fit(self._valid, self.model.splits["valid"].labels)
+        self.model.rule = rule.fit(self._valid, self.part("valid").labels)
         return self.model
 
     def judgement(self) -> Judgement:
         """Of the model as `finish` has left it."""
-        if self._valid is None:
-            return judgement(self.model, {name: self.raw(name) for name in ("valid", "test")})
-        return judgement(self.model, {"valid": self._valid, "test": self._calibrated_test})
+        known = {"test": self.raw("test") if self._valid is None else self._calibrated_test}
+        if self.part("valid") is self.model.splits["valid"]:
+            known["valid"] = self.raw("valid") if self._valid is None else self._valid
+        return judgement(self.model, known)
 
 
 def _woven(halves: list[Labels]) -> Labels:
@@ -253,6 +264,17 @@ def _woven(halves: list[Labels]) -> Labels:
     order[0::2] = torch.arange(len(halves[0]))
     order[1::2] = torch.arange(len(halves[1])) + len(halves[0])
     return both[order]
+
+
+def _sample(valid: Split) -> Split:
+    """Its rows, or so many of them, drawn at random, that they have CHOOSING entries."""
+    most = max(1, CHOOSING // max(valid.labels.n, 1))
+    if len(valid) <= most:
+        return valid
+    rows = torch.randperm(len(valid), generator=torch.Generator().manual_seed(0))[:most]
+    assert valid.scores is not None
+    rows = rows.sort().values
+    return Split(valid.labels[rows], valid.scores[rows])
 
 
 def _known_scores(split: Split) -> Tensor:
