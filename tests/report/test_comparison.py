@@ -30,6 +30,9 @@ def plan_of(command):
         also=tuple(args.also),
         single=args.single,
         seconds=seconds(args.time_budget) if args.time_budget else None,
+        effort=args.effort,
+        max_ms=args.max_ms,
+        max_mb=args.max_mb,
     )
 
 
@@ -38,6 +41,7 @@ def plan_of(command):
     [
         Plan(),
         Plan(also=("sklearn.tree.DecisionTreeClassifier:max_depth=3",), single=True, seconds=90.0),
+        Plan(effort="quick", max_ms=0.5, max_mb=20.0),
         Plan(training={"epochs": 3}),
         Plan(losses=("asl:gamma_neg=2,margin=0", "bce"), heads=("dft", "linear:rank=3")),
         Plan(seeds=1, baseline="spa", optimise="f1-macro", missing=0.4, encoder="tfidf:svd=20"),

@@ -14,7 +14,8 @@ from labelset.data import Dataset, SparseRows, ensure_split
 from labelset.metrics import build
 from labelset.model import Blend, SavedModel
 from labelset.runs import Plan, Task, choose_model, compare, reopened, table_rows
-from labelset.runs.choosing import choose_found
+from labelset.runs.choosing import affordable, choose_found
+from labelset.runs.comparison import COSTS
 from labelset.runs.folds import Development
 
 FAMILIES = {"bce+linear", "frequency", "kernel-ridge", "extra-trees", "bce+mlp", "asl+mlp", "blend"}
@@ -380,3 +381,22 @@ def test_of_rows_with_times_newer_ones_choose_and_the_newest_judge(tmp_path):
     assert run.splits["test"].labels == timed.labels[:52]
     assert run.splits["valid"].labels == timed.labels[52:94]
     assert "chosen by 42 validation rows" in found.recommendation
+
+
+def test_bounds_on_time_and_size_leave_larger_models_out(found):
+    costs = {name: dict(zip(COSTS, found.search["costs"][name], strict=True)) for name in FAMILIES}
+    small = costs["bce+linear"]["megabytes"] * 1.01
+    assert costs["extra-trees"]["megabytes"] > small
+    able = affordable({t.key: found.run(t.key) for t in found.tasks}, Plan(max_mb=small))
+    assert "bce+linear" in able
+    assert not {"extra-trees", "blend", "bce+mlp"} & {*able}
+    with pytest.raises(ValueError, match=r"no candidate does with 1e-12 ms for a row: .* takes"):
+        affordable({t.key: found.run(t.key) for t in found.tasks}, Plan(max_ms=1e-12))
+
+
+@pytest.mark.parametrize(("effort", "trees", "folds"), [("quick", 40, 4), ("best", 250, 10)])
+def test_more_effort_tries_more(effort, trees, folds, tmp_path):
+    found = compare(data(80), Plan(effort=effort, losses=("bce",)), tmp_path / "r")
+    about = found.run("extra-trees").about["fit"]
+    assert about["trees"] == trees
+    assert f"of {folds} folds" in found.recommendation

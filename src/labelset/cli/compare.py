@@ -58,6 +58,14 @@ def add(verbs: Any) -> None:
     verb.add_argument("--missing", type=float, help="drop this share of training positives")
     verb.add_argument("--time-budget", metavar="TIME", help="for all fitting: 90s, 10m, 2h")
     verb.add_argument(
+        "--effort",
+        choices=runs.EFFORTS,
+        default="normal",
+        help="how much a search tries: folds, losses, trees (normal)",
+    )
+    verb.add_argument("--max-ms", type=float, help="recommend what scores a row in so many ms")
+    verb.add_argument("--max-mb", type=float, help="recommend what holds so many megabytes")
+    verb.add_argument(
         "--also",
         nargs="*",
         default=[],
@@ -102,6 +110,9 @@ def _run(args: argparse.Namespace) -> None:
         also=tuple(args.also),
         single=args.single,
         seconds=seconds(args.time_budget) if args.time_budget else None,
+        effort=args.effort,
+        max_ms=args.max_ms,
+        max_mb=args.max_mb,
     )
     dataset = loaded(args)
     out = Path(args.out)

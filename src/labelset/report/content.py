@@ -165,9 +165,10 @@ def command_of(plan: Plan, source: str) -> str:
     words += ["--also", *plan.also] if plan.also else []
     words += ["--single"] if plan.single else []
     words += [] if plan.seconds is None else ["--time-budget", f"{plan.seconds:g}"]
-    for name in ("encoder", "missing"):
-        given = getattr(plan, name)
-        words += [] if given is None else [f"--{name}", str(given)]
+    words += [] if plan.effort == "normal" else ["--effort", plan.effort]
+    for name in ("encoder", "missing", "max_ms", "max_mb"):
+        given, option = getattr(plan, name), f"--{name.replace('_', '-')}"
+        words += [] if given is None else [option, str(given)]
     for name, value in plan.training.items():
         if value is not None:
             words += _option(name, value)

@@ -38,6 +38,7 @@ else:
 
 __all__ = [
     "DEFAULT_LOSSES",
+    "EFFORTS",
     "KILLED",
     "PARALLEL",
     "SEEDS",
@@ -79,3 +80,5 @@ SEEDS = 3
 """How often the loop trains each candidate."""
 PARALLEL = ("models", "ddp", "fsdp")
 """What ranks do: train models of their own, or all of them each model, in either of two ways."""
+EFFORTS = ("quick", "normal", "best")
+"""How much a search tries."""

@@ -60,6 +60,7 @@ def choose_model(dataset: Dataset, plan: Plan) -> Choice:
     """
     if dataset.split is None:
         dataset = replace(dataset, split=torch.zeros(len(dataset), dtype=torch.int8))
+    dataset = dataset.in_memory()
     if not suits(dataset, plan):
         raise ValueError(
             "a search needs features or texts in memory, and losses that are trained in one "
@@ -71,8 +72,8 @@ def choose_model(dataset: Dataset, plan: Plan) -> Choice:
     found = search(dataset, plan, shelf)
     judges = {task.key: Judge(shelf.model(task)) for task in found.tasks}
     values = {key: judge.unseen(plan.optimise) for key, judge in judges.items()}
-    able = {key: value for key, value in values.items() if judges[key].model.can_score}
-    best = choose_found(able, plan, found.blend)
+    able = affordable({key: judge.model for key, judge in judges.items()}, plan)
+    best = choose_found({key: values[key] for key in able}, plan, found.blend)
     sentence = (
         f"Use {described(best, found)}: {plan.optimise} {values[best]:.3f} on unseen rows"
         f"{' after threshold tuning' if stage_of(plan.optimise) == 'tuned' else ''}; "
@@ -88,6 +89,25 @@ def choose_model(dataset: Dataset, plan: Plan) -> Choice:
         for key, why in {**found.failed, **found.left_out}.items()
     ]
     return Choice(judges[best].finish(plan.optimise), best, sentence, (*fitted, *none))
+
+
+def affordable(models: Mapping[str, SavedModel], plan: Plan) -> list[str]:
+    """The candidates that can be used, within the bounds of the plan."""
+    able = {key: model.about for key, model in models.items() if model.can_score}
+    for cost, bound, unit in (
+        ("ms_per_row", plan.max_ms, "ms for a row"),
+        ("megabytes", plan.max_mb, "MB"),
+    ):
+        if bound is None:
+            continue
+        least = min(able, key=lambda key: float(able[key][cost]))
+        if float(able[least][cost]) > bound:
+            raise ValueError(
+                f"no candidate does with {bound:g} {unit}: {least} takes least, "
+                f"{float(able[least][cost]):.2g} {unit}; allow more"
+            )
+        able = {key: about for key, about in able.items() if float(about[cost]) <= bound}
+    return list(able)
 
 
 def choose_found(values: Mapping[str, float], plan: Plan, blend: Mapping[str, Any]) -> str:

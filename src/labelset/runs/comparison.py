@@ -24,7 +24,7 @@ from labelset.metrics import build
 from labelset.model import COMPARED, SavedModel, Split
 from labelset.ranks import Ranks
 from labelset.runs import PARALLEL
-from labelset.runs.choosing import choose_found, described
+from labelset.runs.choosing import affordable, choose_found, described
 from labelset.runs.folder import PLAN, SHOWN, begin, failure
 from labelset.runs.judging import FIGURES, JUDGEMENT, PLAIN, Judged, Judgement, Key, stage_of
 from labelset.runs.plan import Plan, Task
@@ -280,9 +280,9 @@ def found_by_search(plan: Plan, folder: Path, found: Found) -> Comparison:
     answer = _answer(plan, folder, found.tasks, found.failed, [])
     models = {task.key: SavedModel.open(folder / task.folder) for task in found.tasks}
     values = {
-        key: standing(each, plan.optimise).mean
-        for key, each in answer.valid.items()
-        if models[key].can_score
+        key: standing(answer.valid[key], plan.optimise).mean
+        for key in affordable(models, plan)
+        if key in answer.valid
     }
     best = choose_found(values, plan, found.blend)
     sentence = recommend_found(best, answer.standings, plan, found)

@@ -31,6 +31,9 @@ def compare_rows(
     also: Sequence[str] = (),
     single: bool = False,
     time_budget: float | None = None,
+    effort: str = "normal",
+    max_ms: float | None = None,
+    max_mb: float | None = None,
     progress: Progress | None = None,
     **keys: Any,
 ) -> Comparison:
@@ -54,6 +57,8 @@ def compare_rows(
         "sklearn.neighbors.KNeighborsClassifier:n_neighbors=10"; no blends.
     optimise : the metric that chooses.
     time_budget : seconds for all fitting.
+    effort : quick, normal or best: how much is tried.
+    max_ms, max_mb : milliseconds for a row and megabytes that the recommended model may take.
     progress : called with a task and what it has reached.
 
     >>> import torch
@@ -72,6 +77,9 @@ def compare_rows(
         also=tuple(also),
         single=single,
         seconds=time_budget,
+        effort=effort,
+        max_ms=max_ms,
+        max_mb=max_mb,
     )
     dataset = dataset_of(X, y, names=names, split=split, groups=groups, times=times, **keys)
     if out is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from labelset import check, encode, heads, losses
 from labelset.encode import Encoder
-from labelset.runs import DEFAULT_LOSSES, SEEDS
+from labelset.runs import DEFAULT_LOSSES, EFFORTS, SEEDS
 from labelset.runs.judging import PLAIN, TRUTH, TUNED
 from labelset.train import Settings
 
@@ -78,12 +78,22 @@ class Plan:
     """Recommend one model, even where a blend is better."""
     seconds: float | None = None
     """For all fitting of a search."""
+    effort: str = "normal"
+    """quick, normal or best: how many folds, losses and trees a search takes."""
+    max_ms: float | None = None
+    """Milliseconds that the recommended model of a search may take for a row, on this machine."""
+    max_mb: float | None = None
+    """Megabytes that it may hold."""
 
     def __post_init__(self) -> None:
         if self.seeds is not None:
             check.whole("seeds", self.seeds, low=1)
         if self.seconds is not None:
             check.number("seconds", self.seconds, low=0.0, open_low=True)
+        for name, bound in (("max_ms", self.max_ms), ("max_mb", self.max_mb)):
+            if bound is not None:
+                check.number(name, bound, low=0.0, open_low=True)
+        check.one_of("effort", self.effort, EFFORTS)
         check.one_of("optimise", self.optimise, (*PLAIN, *TUNED, *TRUTH))
         if self.missing is not None:
             check.number("missing", self.missing, low=0.0, high=1.0)

@@ -42,17 +42,12 @@ from labelset.train.solve import Problem, solve
 
 SOLVED = ("bce", "squared-hinge", "asl", "spa", "hill", "two-way", "sigmoid-f1")
 """Losses of the heads that are solved, unless losses are named."""
-NETWORKS = ("bce", "asl")
-"""Losses of small networks, unless losses are named."""
-FINALISTS = 3
-"""Losses, the baseline included, that are solved on all folds where a sample ranks them first."""
 SAMPLE = 2_000
 """Rows on which settings are tried where there are many more."""
 STRENGTHS = (0.05, 0.25, 1.0, 4.0)
 """Of a loss as curved as the squared hinge; see `strengths`."""
 NARROW = 4_000
 """Features up to which a kernel, and trees, are tried on sparse rows."""
-FOLDS, FOLDS_OF_FEW = 5, 8
 FEW = 10_000
 """Rows up to which there are more folds."""
 GRAM = 6_000
@@ -68,6 +63,31 @@ BYTES = 2 << 30
 TOGETHER = (AxisLoss, ConfusionLoss)
 """Losses that are no sum over entries, which take longer to solve."""
 BLEND = Task("", "blend", 0)
+
+TIMED = 200
+"""Rows by which the time for one is measured where there are no test rows."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much a search tries."""
+
+    folds: tuple[int, int]
+    """Of many or wide rows, and of few and narrow ones."""
+    finalists: int
+    """Losses, the baseline included, that are solved on all folds where a sample ranks them
+    first."""
+    networks: tuple[str, ...]
+    """Losses of small networks, unless losses are named."""
+    trees: int
+    """Of each member of a forest."""
+
+
+EFFORT = {
+    "quick": Effort((3, 4), 2, ("bce",), 40),
+    "normal": Effort((5, 8), 3, ("bce", "asl"), 100),
+    "best": Effort((8, 10), 5, ("bce", "asl", "spa", "hill"), 250),
+}
 
 Progress = Callable[[Task, dict[str, Any]], None]
 
@@ -105,13 +125,19 @@ class Search:
         """Rows to fit on and to choose by; of few and narrow rows there are more folds."""
         few = sum(self.dataset.sizes()[:2]) <= FEW
         narrow = self.inputs.shape[1] <= NARROW
-        return Development.of(self.dataset, FOLDS_OF_FEW if few and narrow else FOLDS)
+        folds, folds_of_few = self.effort.folds
+        return Development.of(self.dataset, folds_of_few if few and narrow else folds)
 
     @cached_property
     def features(self) -> Tensor | SparseRows:
         """Of the development rows."""
         rows: Tensor | SparseRows = self.inputs[self.development.rows]
         return rows
+
+    @property
+    def effort(self) -> Effort:
+        """How much is tried."""
+        return EFFORT[self.plan.effort]
 
     @property
     def sparse(self) -> bool:
@@ -144,18 +170,18 @@ class Search:
 
     def keep(self, task: Task, fitted: Fitted) -> Failed | None:
         """Score the test rows, where there are any, and keep the candidate; or why it cannot be."""
-        began, numbers, test = time.perf_counter(), self.development.rows, None
+        began, numbers = time.perf_counter(), self.development.rows
+        test = self.development.test
         try:
             all_numbers(fitted.scores)
-            numbers = self.development.test
-            if len(numbers):
-                test = all_numbers(Scorer(fitted.model).of_features(self.inputs[numbers]))
+            numbers = test if len(test) else numbers[:TIMED]
+            scores = all_numbers(Scorer(fitted.model).of_features(self.inputs[numbers]))
         except NoScore as error:
             return Failed(error.about("row", int(numbers[error.row])))
         except Broken as error:
             return Failed(str(error))
         each = 1000 * (time.perf_counter() - began) / max(len(numbers), 1)
-        self.put(task, fitted, test, {"ms_per_row": each})
+        self.put(task, fitted, scores if len(test) else None, {"ms_per_row": each})
         return None
 
     def put(self, task: Task, fitted: Fitted, test: Tensor | None, about: dict[str, Any]) -> None:
@@ -292,7 +318,7 @@ def linear(search: Search) -> Iterator[Outcome]:
     best, failed = _screened(search, others, search.seconds)
     yield from failed.items()
     ranked = sorted(best, key=lambda task: -best[task][0])
-    taken = ranked if search.named else ranked[: FINALISTS - 1]
+    taken = ranked if search.named else ranked[: search.effort.finalists - 1]
     for task in ranked:
         if task in taken:
             yield task, _solved(search, task, best[task][1], search.seconds)
@@ -413,7 +439,7 @@ def trees(search: Search) -> Iterator[Outcome]:
     def fit(folds: Tensor) -> Fitted | Failed:
         seconds, labels = search.seconds, development.labels
         (fitted,) = extra_trees(
-            features, labels, folds, [Trees()], seconds=seconds, max_bytes=BYTES
+            features, labels, folds, [Trees(search.effort.trees)], seconds=seconds, max_bytes=BYTES
         )
         return fitted
 
@@ -427,7 +453,7 @@ def networks(search: Search) -> Iterator[Outcome]:
     if _is_text(search):
         return
     labels = search.development.labels
-    for name in search.plan.losses if search.named else NETWORKS:
+    for name in search.plan.losses if search.named else search.effort.networks:
         loss, loss_settings = parse(name)
         settings = MlpSettings(loss=losses.build(loss, **loss_settings))
 
@@ -526,12 +552,12 @@ def blend(search: Search, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, 
         scores[rows] = mixed([unseen[i] for i in weights], [*weights.values()])
         seconds = sum(float(runs[i].about["seconds"]) for i in weights)
         fitted = Fitted(scores, model, None, seconds, {"weights": facts["weights"]})
-        if not len(search.development.test):
-            search.put(BLEND, fitted, None, {})
-            return [BLEND], facts
-        judged = [calibrators[i](runs[i].scored("test").scores) for i in weights]
         each = sum(float(runs[i].about["ms_per_row"]) for i in weights)
-        search.put(BLEND, fitted, mixed(judged, [*weights.values()]), {"ms_per_row": each})
+        scored = None
+        if len(search.development.test):
+            judged = [calibrators[i](runs[i].scored("test").scores) for i in weights]
+            scored = mixed(judged, [*weights.values()])
+        search.put(BLEND, fitted, scored, {"ms_per_row": each})
     return [BLEND], facts
 
 
