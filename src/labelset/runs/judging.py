@@ -49,7 +49,9 @@ PLAIN = (
 )
 TUNED = {
     "f1-micro": ("global", {"metric": "f1-micro"}),
-    "f1-macro": ("per-class", {"metric": "f1-macro"}),
+    # a threshold of few positives alone is noise: drawn towards the common one it was better on
+    # unseen halves of 7 data sets of 8, by .002 to .02
+    "f1-macro": ("per-class", {"metric": "f1-macro", "shrink": 5.0}),
     "f1-samples": ("global", {"metric": "f1-samples"}),
 }
 TRUTH = ("ace", "mce", "brier", "nll")
