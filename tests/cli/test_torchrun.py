@@ -16,6 +16,7 @@ import torch
 
 from labelset.cli import main
 from labelset.model import SavedModel
+from labelset.runs import Task
 
 pytestmark = pytest.mark.slow
 
@@ -125,9 +126,9 @@ def test_models_are_dealt_out_and_no_byte_differs(place, two, alone):
 def test_each_model_is_trained_together_where_that_is_asked_for(place, two):
     out = two[0]
     # no slope of two-way along the first column of dft: Adam steps by its rounding alone
-    for key in ("bce+linear", "bce+dft-k=1", "two-way+linear"):
-        where = Path("ddp", "work", key, "0")
-        assert far(place / "alone" / where, out / where) < 1e-5, key
+    for loss, head in (("bce", "linear"), ("bce", "dft:k=1"), ("two-way", "linear")):
+        where = Path("ddp", Task(loss, head, 0).folder)
+        assert far(place / "alone" / where, out / where) < 1e-5, where
 
 
 def test_predictions_are_the_same_bytes(place, two, alone):
