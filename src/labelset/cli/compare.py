@@ -90,15 +90,9 @@ def add(verbs: Any) -> None:
     verb.set_defaults(run=under_torchrun(run))
 
 
-def run(args: argparse.Namespace) -> None:
-    """Compare, and print the answer."""
-    with ending_when_asked():
-        _run(args)
-
-
-def _run(args: argparse.Namespace) -> None:
-    jobs, ranks = _jobs(args), Ranks.running()
-    plan = runs.Plan(
+def plan_of(args: argparse.Namespace) -> runs.Plan:
+    """What the options say."""
+    return runs.Plan(
         losses=tuple(args.losses),
         heads=tuple(args.heads),
         seeds=args.seeds,
@@ -114,6 +108,17 @@ def _run(args: argparse.Namespace) -> None:
         max_ms=args.max_ms,
         max_mb=args.max_mb,
     )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Compare, and print the answer."""
+    with ending_when_asked():
+        _run(args)
+
+
+def _run(args: argparse.Namespace) -> None:
+    jobs, ranks = _jobs(args), Ranks.running()
+    plan = plan_of(args)
     dataset = loaded(args)
     out = Path(args.out)
     show: Any = None

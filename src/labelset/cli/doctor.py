@@ -43,10 +43,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _in_use() -> dict[str, str]:
-    """What computes losses, metrics, proofs and solved heads on this machine."""
+    """What computes losses, metrics, proofs, solved heads and n-grams on this machine."""
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     slow = {"metrics": "torch (slow)", "proofs": "numpy (slow)", "solve": "torch (slow)"}
+    slow |= {"texts": "Python (slow)"}
     others = {what: "C" if is_built(what) else name for what, name in slow.items()}
     return {"losses": kernels.in_use(device), **others}
