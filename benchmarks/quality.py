@@ -1,6 +1,6 @@
 """What `labelset compare` recommends beside four models of scikit-learn: quality, seconds, memory.
 
-    python benchmarks/quality.py FILE ... [--metric f1-micro] [--optimise METRIC] [--csv TABLE.csv]
+    python benchmarks/quality.py FILE ... [--optimise METRIC] [--csv TABLE.csv]
 
 For each file the command is run as a user types it, in a process of its own, then scikit-learn's
 loop in another one: a linear SVM, logistic regression, extra trees, and nearest neighbours (texts:

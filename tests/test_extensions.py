@@ -57,11 +57,12 @@ def test_every_extension_is_built_here():
 
 def test_what_is_in_use_is_named():
     job = "from labelset.cli import doctor; import json; print(json.dumps(doctor._in_use()))"
-    fast = {"losses": "C loops", "metrics": "C", "proofs": "C", "solve": "C"}
+    fast = {"losses": "C loops", "metrics": "C", "proofs": "C", "solve": "C", "texts": "C"}
     assert json.loads(ran(job).stdout) == fast
     assert json.loads(ran(WITHOUT + job).stdout) == {
         "losses": "plain formulas in torch",
         "metrics": "torch (slow)",
         "proofs": "numpy (slow)",
         "solve": "torch (slow)",
+        "texts": "Python (slow)",
     }
