@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
-from functools import cache
 from importlib import import_module
 
 EXTENSIONS = {
@@ -29,12 +29,17 @@ def is_built(what: str) -> bool:
     return True
 
 
-@cache
+_UNTOLD = threading.Lock()
+"""Taken by the first who tells, of several threads."""
+
+
 def warn_slow() -> None:
     """Says once per process that an extension is missing, and what to do about it.
 
     Called where the slow path is taken, so that who never takes it never reads of it.
     """
+    if not _UNTOLD.acquire(blocking=False):
+        return
     missing = [what for what in EXTENSIONS if not is_built(what)] or [*EXTENSIONS]
     warnings.warn_explicit(
         f"{', '.join(missing)} run on this CPU without labelset's C extensions, losses 9 to 27 "
