@@ -46,6 +46,10 @@ SAMPLE = 2_000
 """Rows on which settings are tried where there are many more."""
 STRENGTHS = (0.05, 0.25, 1.0, 4.0)
 """Of a loss as curved as the squared hinge; see `strengths`."""
+ABOUT = (0.4, 1.0, 2.5)
+"""Of a strength found by trial: on all rows a solution leads to the next, at little cost."""
+WEIGHTS = 1 << 25
+"""Of a head: up to so many, several are kept at a time."""
 NARROW = 4_000
 """Features up to which a kernel, and trees, are tried on sparse rows."""
 FEW = 10_000
@@ -358,11 +362,15 @@ def _screened(
 
 
 def _solved(search: Search, task: Task, strength: float, seconds: float | None) -> Fitted | Failed:
-    development, problem = search.development, _problem(search, task, strength)
-    (fitted,) = solve(
-        search.features, development.labels, development.folds, [problem], seconds=seconds
-    )
-    return fitted
+    """With the strength of the trial; where there are many more rows, also with those about it."""
+    development, features = search.development, search.features
+    loss, weights = _problem(search, task).loss, features.shape[1] * development.labels.n
+    costly = isinstance(loss, TOGETHER) or loss.saturates_positives or loss.saturates_negatives
+    few = len(development.rows) <= SAMPLE
+    about = (1.0,) if few or costly or not search.sparse or weights > WEIGHTS else ABOUT
+    problems = [_problem(search, task, strength * factor) for factor in about]
+    fits = solve(features, development.labels, development.folds, problems, seconds=seconds)
+    return fits[0] if len(fits) == 1 else _best(search, fits)
 
 
 def _problem(search: Search, task: Task, strength: float = 1.0) -> Problem:
