@@ -143,8 +143,8 @@ def test_verify_reads_the_head_it_saved(files, capsys):
 WRONG = {
     "no such file": ["none.npz", "y.npz"],
     "cannot read .txt": ["m.txt", "y.npz"],
-    "damaged or not .npz": ["bad.npz", "y.npz"],
-    "damaged or not .safetensors": ["bad.safetensors", "y.npz"],
+    "damaged or not a .npz": ["bad.npz", "y.npz"],
+    "damaged or not a .safetensors": ["bad.safetensors", "y.npz"],
     "which of A, B is it": ["two.npz", "y.npz"],
     "no entry 'C'": ["two.npz", "y.npz", "--weight", "C"],
     "the weights have 2 labels, the label sets 3": ["two.npz", "y.npz", "--weight", "A"],

@@ -1,8 +1,11 @@
 """Bad files: always one line, which names the file and, in text, the line."""
 
+import csv
+import errno
 import gzip
 import io
 import tempfile
+import tokenize
 import tracemalloc
 from pathlib import Path
 
@@ -11,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelset.data import inspect, load
+from labelset.data import inspect, load, reader
+from labelset.data.reading import reading
 
 ARFF = "@relation x\n@attribute a numeric\n@attribute b {0,1}\n@attribute l {0,1}\n@data\n1,0,1\n"
 CSV = "a,b,l\n1,2,1\n"
@@ -229,6 +233,48 @@ def test_large_numbers_in_small_files_take_no_memory(tmp_path):
     assert tracemalloc.get_traced_memory()[1] < 20e6
     tracemalloc.stop()
     assert data.features.width == 2_000_000_000
+
+
+def named_differently(kind):
+    """An error of a class that nobody here knows."""
+    return type("Strange", (kind,), {})("std::words of a library")
+
+
+LIBRARY = [
+    *(named_differently(kind) for kind in (Exception, ValueError, TypeError, AttributeError)),
+    *(
+        tokenize.TokenError("EOF", (2, 0)),
+        csv.Error("new-line"),
+        SyntaxError("invalid"),
+        KeyError(1),
+    ),
+    UnicodeDecodeError("utf-8", b"\xa2", 0, 1, "invalid start byte"),
+    *(OSError(22, "Invalid argument"), RuntimeError("bad_alloc"), RecursionError("too deep")),
+]
+
+
+@pytest.mark.parametrize("error", LIBRARY, ids=repr)
+@pytest.mark.parametrize("path", [Path("x.npz"), Path("-")])
+def test_no_words_of_a_library_reach_the_user(path, error):
+    due = "standard input: damaged or not such a file" if str(path) == "-" else "x.npz: damaged or"
+    with pytest.raises(ValueError, match=f"^{due}.*; .* it again$") as caught, reading(path):
+        raise error
+    assert str(error) not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "is full"), PermissionError(13, "is full")]
+)
+def test_what_the_disk_says_is_told(error):
+    with pytest.raises(ValueError, match=r"x.csv: .* read \(is full\)"), reading(Path("x.csv")):
+        raise error
+
+
+def test_mistakes_of_our_own_are_not_called_damage(tmp_path, monkeypatch):
+    monkeypatch.delattr(reader, "_schema")
+    (tmp_path / "x.csv").write_text(CSV)
+    with pytest.raises(NameError):
+        load(tmp_path / "x.csv", labels=1)
 
 
 def test_names_that_nobody_knows():

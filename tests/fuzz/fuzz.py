@@ -218,6 +218,18 @@ def other(content: bytes, draw: random.Random) -> Broken:
     )
 
 
+def head(content: bytes) -> int:
+    """Lines before the first row; svmlight has none."""
+    end = content.lower().find(b"@data")
+    return int(content[:1] == b"a") if end < 0 else content[:end].count(b"\n") + 1
+
+
+def of_line(content: bytes, lines: list[bytes], number: int, what: str) -> Broken:
+    """That line of the content was changed, which is a row, or else stands in the head."""
+    row = number - head(content)
+    return Broken(b"\n".join(lines), what, {row}, row < 0)
+
+
 def cell(content: bytes, draw: random.Random) -> Broken:
     """One cell of one line of text."""
     lines = content.split(b"\n")
@@ -225,7 +237,7 @@ def cell(content: bytes, draw: random.Random) -> Broken:
     words = re.split(rb"([,;\t :])", lines[number])
     words[2 * draw.randrange((len(words) + 1) // 2)] = draw.choice(CELLS)
     lines[number] = b"".join(words)
-    return Broken(b"\n".join(lines), f"a cell of line {number + 1}", {number - 1}, number == 0)
+    return of_line(content, lines, number, f"a cell of line {number + 1}")
 
 
 def ragged(content: bytes, draw: random.Random) -> Broken:
@@ -236,7 +248,7 @@ def ragged(content: bytes, draw: random.Random) -> Broken:
     cells = lines[number].split(mark)
     cells = cells[:-1] if draw.random() < 0.5 else [*cells, b"1"]
     lines[number] = mark.join(cells)
-    return Broken(b"\n".join(lines), f"line {number + 1} ragged", {number - 1}, number == 0)
+    return of_line(content, lines, number, f"line {number + 1} ragged")
 
 
 def header(content: bytes, draw: random.Random) -> Broken:

@@ -1,5 +1,6 @@
 """Some seconds of the fuzzer, the same cases each time; and it notices what it looks for."""
 
+import io
 import time
 from pathlib import Path
 from runpy import run_path
@@ -92,6 +93,32 @@ def test_what_is_wrong_is_noticed(fuzzer, bug, says, monkeypatch):
     for left in fuzzer.folder.rglob("*.part"):
         left.unlink()
     assert any(says in fault for fault in found), found
+
+
+@pytest.mark.parametrize("name", fuzz.valid())
+def test_damage_of_any_codec_or_container_is_one_line(name, tmp_path, monkeypatch):
+    """Whatever library stumbles: the file is named, and the library's words are not heard."""
+    content, path = fuzz.valid()[name], tmp_path / name
+    ending = name.removesuffix(".gz").rpartition(".")[2]
+    kind = {"svm": "svmlight", "feather": "arrow", "tsv": "csv"}.get(ending, ending)
+    for seed in range(24):
+        draw = fuzz.random.Random(f"{name} {seed}")
+        way = draw.choice([fuzz.flipped, fuzz.truncated, fuzz.cut_out, fuzz.doubled])
+        broken = way(content, draw).content
+        path.write_bytes(broken)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(broken), encoding="utf-8"))
+        assert refused_well(path, f"{path}: ", {})
+        assert refused_well("-", "standard input: ", {"format": kind})
+
+
+def refused_well(source, due, flags):
+    """Whether it is read, or refused in a line that starts so and has no words of a library."""
+    try:
+        for _ in data.stream(source, **flags):
+            pass
+    except ValueError as error:
+        return str(error).startswith(due) and not fuzz.BARE.search(str(error))
+    return True
 
 
 @pytest.mark.parametrize("name", fuzz.valid())

@@ -137,6 +137,6 @@ def test_scores_are_read_from_arrays(tmp_path):
     (tmp_path / "text.npy").write_text("no")
     for name in ("v.npy", "one.npz", "two.npz"):
         assert read_scores(tmp_path / name).tolist() == v.tolist()
-    for name, message in (("bad.npz", "a, b"), ("text.npy", "cannot"), ("none.npy", "no such")):
+    for name, message in (("bad.npz", "a, b"), ("text.npy", "damaged"), ("none.npy", "no such")):
         with pytest.raises(ValueError, match=message):
             read_scores(tmp_path / name)

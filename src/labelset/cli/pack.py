@@ -84,14 +84,13 @@ def _splits(args: argparse.Namespace) -> tuple[dict[str, model.Split], list[str]
 def _head(path: str) -> heads.Head:
     """A head that `labelset.heads.save` wrote, or a linear one with the matrix in the file."""
     import torch
-    from safetensors import SafetensorError
 
     from labelset.heads.linear import Linear
     from labelset.proofs import read_matrix
 
     try:
         return heads.load(path)
-    except (ValueError, OSError, SafetensorError):
+    except ValueError:
         pass  # not one of ours: any file with a matrix will do
     weight, bias = (None if t is None else torch.as_tensor(t) for t in read_matrix(path))
     assert weight is not None

@@ -167,7 +167,10 @@ class Description:
     def read(cls, path: Path, flags: Mapping[str, Any]) -> Description:
         """From a TOML file; `flags` win over what it says."""
         with reading(path):
-            keys = tomllib.loads("".join(lines(path)))
+            try:
+                keys = tomllib.loads("".join(lines(path)))
+            except tomllib.TOMLDecodeError as error:  # which says where
+                raise ValueError(f"not TOML: {error}") from None
             found = cls.of(keys, path.parent)
         held = {f.name: getattr(found, f.name) for f in fields(cls) if f.name in keys}
         return cls.of(held | dict(flags))

@@ -185,7 +185,7 @@ def _standard_input(
     with tempfile.TemporaryDirectory() as folder:
         if kind not in ("csv", "jsonl"):
             place = str(Path(folder) / f"rows.{kind}")
-            with Path(place).open("wb") as file:
+            with reading(Path(STDIN)), Path(place).open("wb") as file:
                 shutil.copyfileobj(standard_input(), file)
         try:
             yield place, flags

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import errno
 import glob
 import gzip
 import io
 import lzma
-import struct
 import sys
-import zipfile
+import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-DAMAGE = (
-    *(EOFError, OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
-    *(KeyError, IndexError, UnicodeDecodeError, NotImplementedError, OverflowError, MemoryError),
-)
-
+UNSEEKABLE = (None, errno.EINVAL, errno.EOVERFLOW)
+"""Numbers of an OSError that says of the file what others say of the disk."""
 
 STDIN = "-"
 """The name of standard input."""
@@ -52,29 +49,56 @@ def kind_of(path: Path) -> str:
     return name.rpartition(".")[2]
 
 
-def _not_a(path: Path) -> str:
-    return (
-        "damaged or not such a file"
-        if str(path) == STDIN
-        else f"damaged or not a .{kind_of(path)} file"
-    )
-
-
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """While `path` is read: whatever goes wrong is its fault, and is said in one line."""
+    """While `path` is read: whatever goes wrong is its fault, and is said in one line.
+
+    Words of this package are passed on; what a codec, tokenizer or container says is not: it stays
+    the context of the error.
+    """
     try:
         yield
-    except BadFile:
+    except (BadFile, ImportError):
         raise
-    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-        raise BadFile(f"{path}: cannot be opened ({error.strerror})") from None
-    except DAMAGE as error:
-        reason = " ".join(str(error).split())
-        raise BadFile(f"{path}: {_not_a(path)} ({reason})") from None
-    except (ValueError, TypeError) as error:
-        place = "standard input" if str(path) == STDIN else path
-        raise BadFile(f"{place}: {' '.join(str(error).split())}") from None
+    except Exception as error:
+        if _ours(error) and not isinstance(error, UnicodeError):
+            if isinstance(error, (ValueError, TypeError)):
+                raise BadFile(f"{_called(path)}: {' '.join(str(error).split())}") from None
+            if isinstance(error, (AssertionError, AttributeError, NameError)):
+                raise  # a mistake of this package
+        raise damaged(path, error) from None
+
+
+def _ours(error: Exception) -> bool:
+    """Whether it was raised by a line of this package, not within a library."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).startswith("labelset")
+
+
+def damaged(path: Path, error: Exception, after: str = "") -> BadFile:
+    """What to say of a file that a library gave up; `after`: up to where it could be read."""
+    if isinstance(error, FileNotFoundError):
+        return BadFile(f"{path}: no such file")
+    if isinstance(error, OSError) and error.errno not in UNSEEKABLE:
+        return BadFile(f"{_called(path)}: cannot be opened or read ({error.strerror})")
+    why, said = "", str(error).lower()
+    if isinstance(error, EOFError) or "ended before" in said or "truncated" in said:
+        why = "; it ends too early"
+    elif "crc" in said or "checksum" in said:
+        why = "; its content is not what its checksum says"
+    elif isinstance(error, MemoryError):
+        why = "; it says that it holds more than fits into memory"
+    remedy = "send it again" if str(path) == STDIN else "write or copy it again"
+    return BadFile(f"{_called(path)}: {_not_a(path)}{after}{why}; {remedy}")
+
+
+def _called(path: Path) -> str:
+    return "standard input" if str(path) == STDIN else str(path)
+
+
+def _not_a(path: Path) -> str:
+    kind = "such a" if str(path) == STDIN else f"a .{kind_of(path)}"
+    return f"damaged or not {kind} file"
 
 
 def files_of(path: Path) -> list[Path]:
@@ -113,8 +137,8 @@ def _unpacking(path: Path, number: Callable[[], int]) -> Iterator[None]:
     try:
         yield
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        where = f" after line {number()}" if number() else ""
-        raise ValueError(f"{_not_a(path)}{where} ({error})") from None
+        after = f" after line {number()}" if number() else ""
+        raise damaged(path, error, after) from None
 
 
 def rows_of(path: Path) -> Iterator[tuple[int, str]]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from labelset.data import SparseRows
+from labelset.data.reading import reading
 from labelset.files import write_bytes
 
 
@@ -84,17 +85,18 @@ def load(path: str | Path) -> Head:
     from safetensors import safe_open
     from safetensors.torch import load_file
 
-    with safe_open(path, framework="pt") as file:
-        about = (file.metadata() or {}).get(KEY)
-    if about is None:
-        raise ValueError(f"{path} holds no labelset head; write one with labelset.heads.save")
-    try:
-        settings: dict[str, Any] = json.loads(about)
-        dtype = DTYPES[settings.pop("dtype")]
-        return restored(settings.pop("name"), settings, load_file(path)).to(dtype)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{path} does not hold the head it says it holds: {reason}") from None
+    with reading(Path(path)):
+        with safe_open(path, framework="pt") as file:
+            about = (file.metadata() or {}).get(KEY)
+        if about is None:
+            raise ValueError("holds no labelset head; write one with labelset.heads.save")
+        tensors = load_file(path)
+        try:
+            settings: dict[str, Any] = json.loads(about)
+            dtype = DTYPES[settings.pop("dtype")]
+            return restored(settings.pop("name"), settings, tensors).to(dtype)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"does not hold the head it says it holds: {error}") from None
 
 
 def restored(name: str, settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Head:

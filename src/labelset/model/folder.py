@@ -7,14 +7,12 @@ import json
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
@@ -24,6 +22,7 @@ from labelset import calibrate, decide, encode, heads, inputs
 from labelset.calibrate import ProbMap
 from labelset.data import Dataset, Schema, new_rows
 from labelset.data.formats.npz import array_in, opened
+from labelset.data.reading import reading
 from labelset.data.store import Array, Filed
 from labelset.decide import Rule
 from labelset.encode import Encoder
@@ -42,7 +41,6 @@ COMPARED = "compare.json"
 SPLITS = ("train", "valid", "test")
 DAMAGE = (
     *(ValueError, TypeError, LookupError, AttributeError, RuntimeError, OSError, MemoryError),
-    SafetensorError,
 )
 """What reading a file that somebody has meddled with may raise."""
 
@@ -336,10 +334,8 @@ def _estimator(folder: Path, kind: Any) -> Any:
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    try:
+    with reading(path):
         return load_tensors(path.read_bytes())
-    except SafetensorError as error:
-        raise ValueError(f"{path.name} is no whole safetensors file ({error})") from None
 
 
 def _names(names: Sequence[str]) -> list[str]:
@@ -371,16 +367,13 @@ def _write_split(
 
 
 def _read_split(path: Path) -> Split:
-    try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            held = {name: file[name] for name in file.files}
-    except (OSError, EOFError, zipfile.BadZipFile, ValueError) as error:
-        raise ValueError(f"{path}: damaged or missing ({error})") from None
-    labels = Labels.from_csr(
-        held["Y_indptr"], held["Y_indices"], int(held["Y_shape"][1]), held.get("Y_values")
-    )
-    scores = torch.from_numpy(held["scores"]) if "scores" in held else None
-    return Split(labels, scores, held["ids"].tolist() if "ids" in held else None)
+    with reading(path):
+        held = opened(path)
+        labels = Labels.from_csr(
+            held["Y_indptr"], held["Y_indices"], int(held["Y_shape"][1]), held.get("Y_values")
+        )
+        scores = torch.from_numpy(held["scores"]) if "scores" in held else None
+        return Split(labels, scores, held["ids"].tolist() if "ids" in held else None)
 
 
 def read_scores(path: str | Path) -> Tensor:
@@ -394,21 +387,13 @@ def score_batches(path: str | Path, memory: int = 64 << 20) -> Iterator[Tensor]:
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
-    with _reading(path):
+    with reading(path):
         array = _array(path, memory)
         if not isinstance(array, Filed):
             yield inputs.scores(array)
             return
         for _, block in array.blocks():
             yield inputs.scores(block)
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, EOFError, zipfile.BadZipFile, ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path}: cannot read scores: {error}") from None
 
 
 def _array(path: Path, memory: int) -> Array | Filed:

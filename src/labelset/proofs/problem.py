@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zipfile
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -13,8 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import safe_open
 from torch import Tensor, nn
 
+from labelset.data.formats.npz import array_in, opened
+from labelset.data.reading import reading
 from labelset.heads import load as load_head
 from labelset.labels import Labels
 from labelset.proofs._exact import integers
@@ -221,13 +223,11 @@ def read_matrix(
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
-    readers = {".safetensors": _safetensors, ".npz": _npz, ".npy": _npy}
+    readers = {".safetensors": _safetensors, ".npz": opened, ".npy": _npy}
     if path.suffix not in readers:
         raise ValueError(f"{path}: cannot read {path.suffix or 'this'}; give {', '.join(readers)}")
-    try:
+    with reading(path):
         matrices = readers[path.suffix](path)
-    except (OSError, EOFError, zipfile.BadZipFile, ValueError) as error:
-        raise ValueError(f"{path}: damaged or not {path.suffix} ({error})") from None
     if isinstance(matrices, tuple):
         return matrices[0], matrices[1]
     return _choose(path, matrices, weight, bias)
@@ -255,26 +255,11 @@ def _choose(
 
 
 def _safetensors(path: Path) -> Any:
-    try:
-        from safetensors import SafetensorError, safe_open
-    except ImportError:
-        raise ImportError(
-            'reading .safetensors needs safetensors: pip install "labelset[proofs]"'
-        ) from None
-    try:
-        with safe_open(path, framework="pt") as file:
-            if "labelset.head" in (file.metadata() or {}):
-                return tuple(load_head(path).matrix())
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ValueError(str(error)) from None
-
-
-def _npz(path: Path) -> dict[str, Any]:
-    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    with safe_open(path, framework="pt") as file:
+        if "labelset.head" in (file.metadata() or {}):
+            return tuple(load_head(path).matrix())
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 def _npy(path: Path) -> dict[str, Any]:
-    with path.open("rb") as raw:
-        return {"weight": np.load(raw, allow_pickle=False)}
+    return {"weight": array_in(path, memory=1 << 62)}

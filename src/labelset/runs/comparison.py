@@ -13,12 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from labelset import check
 from labelset.data import Dataset, drop_train_labels, ensure_split
+from labelset.data.formats.npz import opened
+from labelset.data.reading import reading
 from labelset.files import folder_lock, sweep, unlock_below, versions, write_bytes
 from labelset.metrics import build
 from labelset.model import COMPARED, SavedModel, Split
@@ -134,8 +135,8 @@ class Comparison:
         path = self.out / SHOWN
         if not path.is_file():
             return {}
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            held = {name: file[name] for name in file.files}
+        with reading(path):
+            held = opened(path)
         if "texts" in held:
             return {"texts": held["texts"].tolist()}
         return {"images": torch.from_numpy(held["images"])}

@@ -9,11 +9,9 @@ other half taught, so that no row is judged by what it was fitted on.
 from __future__ import annotations
 
 import copy
-import io
 import json
 import math
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +26,8 @@ from torch import Tensor
 
 from labelset import calibrate, decide
 from labelset.calibrate import ProbMap
+from labelset.data.formats.npz import opened
+from labelset.data.reading import reading
 from labelset.decide import Rule
 from labelset.decide.global_threshold import Global
 from labelset.doctor import diagnose
@@ -121,7 +121,8 @@ class Judged:
     @classmethod
     def load(cls, path: Path) -> Judged:
         """What `save` wrote."""
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+        with reading(path):
+            file = opened(path)
             named = file["keys"].tolist()
             keys: list[Any] = [tuple(name.split("|")) for name in named]
             drawn = [torch.from_numpy(file[f"drawn {name}"]) for name in named]
@@ -332,11 +333,11 @@ class Judgement:
     @classmethod
     def load(cls, path: Path) -> Judgement:
         """What `save` wrote."""
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            arrays = {name: torch.from_numpy(file[name]) for name in file.files}
-        about = json.loads(arrays.pop("about").numpy().tobytes())
-        stored = (about["digest"], arrays["probabilities"], arrays.get("intervals"))
-        return cls(*stored, about["findings"], about["proof"])
+        with reading(path):
+            arrays = {name: torch.from_numpy(array) for name, array in opened(path).items()}
+            about = json.loads(arrays.pop("about").numpy().tobytes())
+            stored = (about["digest"], arrays["probabilities"], arrays.get("intervals"))
+            return cls(*stored, about["findings"], about["proof"])
 
 
 def judgement(
@@ -391,7 +392,7 @@ def _stored(model: SavedModel) -> Judgement | None:
         return None
     try:
         return Judgement.load(path)
-    except (OSError, EOFError, ValueError, TypeError, LookupError, zipfile.BadZipFile):
+    except ValueError:
         return None  # damaged: it is found again
 
 

@@ -6,7 +6,6 @@ What pyarrow would misread, a quote out of place, or refuses, `locate` reads row
 
 from __future__ import annotations
 
-import csv as text_csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -135,10 +134,7 @@ def _batches(file: Path, ask: Description, role: str) -> Batches:
 
         read_batches[kind] = jsonl.batches
     with reading(file):
-        try:
-            yield from read_batches.get(kind, _parquet)(file, ask, role)
-        except pa.ArrowException as error:
-            raise ValueError(f"damaged or not a .{kind} file ({error})") from None
+        yield from read_batches.get(kind, _parquet)(file, ask, role)
 
 
 def _categories(path: Path, ask: Description) -> Batches:
@@ -218,10 +214,10 @@ def _separator(start: bytes, path: Path, ask: Description) -> str:
     if ask.separator is not None or ask.schema is None:
         return ask.separator or usual
     own = str(ask.schema.options.get("separator", usual))
-    line = start.lstrip(b"\r\n").partition(b"\n")[0].decode(errors="replace")
+    line = b"".join(start.lstrip(b"\r\n").splitlines()[:1]).decode(errors="replace")
     heads = {}
     for mark in dict.fromkeys((own, usual, *locate.SEPARATORS)):
-        cells = next(text_csv.reader([line], delimiter=mark), [])
+        cells: list[str] = next(locate.parser([line], mark, strict=False), [])
         heads[mark] = [cell.strip() for cell in cells]
     wanted = {*(ask.feature_columns or ask.schema.columns or ())}
     wanted |= {*(ask.text_column or ask.schema.texts)}

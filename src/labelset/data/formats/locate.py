@@ -35,8 +35,14 @@ TOO_LONG = (
 def first_rows(path: Path, separator: str | None) -> tuple[list[str], list[str]]:
     """The names of the columns and the first row below them."""
     separator = separator or ("\t" if kind_of(path) == "tsv" else ",")
-    rows = (row for row in csv.reader(lines(path), delimiter=separator) if row)
+    rows = (row for _, row in rows_of(lines(path), separator))
     return [cell.strip() for cell in next(rows, [])], next(rows, [])
+
+
+def parser(text: Iterable[str], separator: str, *, strict: bool = True) -> Any:
+    """Python's own, of cells as long as are read here."""
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
+    return csv.reader(text, delimiter=separator, strict=strict)
 
 
 def rows_of(text: Iterable[str], separator: str, before: int = 0) -> Iterator[tuple[int, Any]]:
@@ -45,9 +51,7 @@ def rows_of(text: Iterable[str], separator: str, before: int = 0) -> Iterator[tu
     >>> list(rows_of(['a,"b\\n', 'c"\\n', "\\n", "d,e\\n"], ","))
     [(2, ['a', 'b\\nc']), (4, ['d', 'e'])]
     """
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
-    reader = csv.reader(text, delimiter=separator, strict=True)
-    start = before + 1
+    reader, start = parser(text, separator), before + 1
     try:
         for row in reader:
             if row:

@@ -41,7 +41,7 @@ def array_in(path: Path, memory: int) -> Array | Filed:
             except ValueError as error:
                 if "bject arrays" in str(error):
                     raise ValueError(OBJECTS) from None
-                raise ValueError("damaged or not a .npy file; write it with numpy.save") from None
+                raise
             if not isinstance(array, np.ndarray):
                 raise ValueError("is not an npy file (one array)")
             return array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -367,9 +367,9 @@ def _member(file: np.lib.npyio.NpzFile, key: str) -> Array:
     try:
         return cast(Array, file[key])
     except ValueError as error:
-        raise ValueError(
-            f"{key} {OBJECTS}" if "bject arrays" in str(error) else str(error)
-        ) from None
+        if "bject arrays" in str(error):
+            raise ValueError(f"{key} {OBJECTS}") from None
+        raise
 
 
 def _native(array: Array) -> Array:
