@@ -6,6 +6,7 @@ end.
 """
 
 import gc
+import json
 import multiprocessing
 import os
 import subprocess
@@ -68,6 +69,72 @@ def left_by_ranks(tmp_path_factory):
         return folder
 
     return run
+
+
+WORDS = [
+    "red",
+    "green",
+    "blue",
+    "small",
+    "large",
+    "apple",
+    "fork",
+    "spoon",
+    "table",
+    "chair",
+    "the",
+    "a",
+    "of",
+    "with",
+    "and",
+]
+
+
+@pytest.fixture(scope="session")
+def text_model(tmp_path_factory):
+    """A folder with a tiny transformer for texts, and its tokeniser."""
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    folder = tmp_path_factory.mktemp("text-model")
+    vocabulary = {w: i for i, w in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    inner.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    inner.enable_padding()  # as some are saved; it must not matter
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token="[PAD]", unk_token="[UNK]"
+    ).save_pretrained(folder)
+    config = transformers.BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=40,
+    )
+    torch.manual_seed(0)
+    transformers.BertModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def picture_model(tmp_path_factory):
+    """A folder with a tiny transformer for pictures of 16 x 16."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("picture-model")
+    config = transformers.ViTConfig(
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        image_size=16,
+        patch_size=8,
+    )
+    torch.manual_seed(0)
+    transformers.ViTModel(config).save_pretrained(folder)
+    look = {"image_mean": [0.4] * 3, "image_std": [0.2] * 3, "size": {"height": 16, "width": 16}}
+    (folder / "preprocessor_config.json").write_text(json.dumps(look))
+    return folder
 
 
 def pytest_collection_modifyitems(items):

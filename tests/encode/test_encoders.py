@@ -1,8 +1,6 @@
 """Encoders against scikit-learn and by hand; round trips; the cache."""
 
 import json
-import sys
-import types
 
 import numpy as np
 import pytest
@@ -225,52 +223,6 @@ def test_conv_takes_bytes_floats_and_large_pictures():
     torch.testing.assert_close(encoder(same), encoder(data))
     tiny = Dataset.from_arrays(images=images[..., :3, :2], labels=[[1]] * 4)
     assert encoder(tiny).isfinite().all()
-
-
-class Tokeniser:
-    def __call__(self, batch, **_):
-        ids = [[len(word) for word in text.split()] or [0] for text in batch]
-        longest = max(map(len, ids))
-        mask = [[1] * len(row) + [0] * (longest - len(row)) for row in ids]
-        padded = [row + [99] * (longest - len(row)) for row in ids]
-        return {"input_ids": torch.tensor(padded), "attention_mask": torch.tensor(mask)}
-
-
-class Transformer:
-    def eval(self):
-        return self
-
-    def __call__(self, input_ids, attention_mask):
-        x = input_ids.float()
-        return types.SimpleNamespace(last_hidden_state=torch.stack([x, x**2, x * 0 + 1], -1))
-
-
-def test_sentences_are_means_over_their_words(tmp_path, monkeypatch):
-    fake = types.ModuleType("transformers")
-    for name, made in (("AutoTokenizer", Tokeniser), ("AutoModel", Transformer)):
-        maker = types.SimpleNamespace(from_pretrained=lambda path, made=made, **_: made())
-        setattr(fake, name, maker)
-    monkeypatch.setitem(sys.modules, "transformers", fake)
-    (tmp_path / "config.json").write_text("{}")
-    data = Dataset.from_arrays(None, [[1]] * 3, texts=["a bbb ccccc dd", "aa", "bbb b"])
-    encoder = encode.build("sentence", model=str(tmp_path), batch=2)
-    raw = torch.tensor([[11 / 4, 39 / 4, 1], [2, 4, 1], [2, 5, 1]])
-    unit = raw / raw.norm(dim=1, keepdim=True)
-    want = (unit - unit.mean(0)) / unit.std(0, correction=0)
-    torch.testing.assert_close(encoder.fit(data)(data), want, atol=1e-4, rtol=1e-4)
-
-
-def test_a_sentence_encoder_that_is_not_there(tmp_path, monkeypatch):
-    data = text_data(6)
-    for model, said in (("", "needs `model`"), ("no_such_model", "neither a folder nor")):
-        with pytest.raises(ValueError, match=said):
-            encode.build("sentence", model=model).fit(data)
-    with pytest.raises(ValueError, match=r"no config\.json"):
-        encode.build("sentence", model=str(tmp_path)).fit(data)
-    (tmp_path / "config.json").write_text("{}")
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ImportError, match="transformers"):
-        encode.build("sentence", model=str(tmp_path)).fit(data)
 
 
 def test_modules_of_ones_own():

@@ -54,7 +54,7 @@ def features(run: Any, folder: Path) -> dict[str, Callable[[], Any]]:
         "data icons": lambda: data.load("icons"),
         "data yeast": lambda: data.load("yeast"),
         "data pictures": lambda: data.load(folder / "a"),
-        "encode texts": lambda: encode.build("sentence", model=str(folder)).fit(texts),
+        "encode texts": lambda: encode.build("transformer", model=str(folder)).fit(texts),
         "figures": lambda: write_figures(given, folder / "f", png_too=True),
         "keras": imported("keras"),
         "onnx": lambda: to_onnx(run, folder / "m.onnx"),

@@ -50,7 +50,7 @@ def names() -> list[str]:
     """The names that `build` knows.
 
     >>> names()
-    ['conv', 'features', 'sentence', 'table', 'tfidf', 'vision']
+    ['conv', 'features', 'table', 'tfidf', 'transformer', 'vision']
     """
     return catalog.names()
 

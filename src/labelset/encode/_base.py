@@ -34,15 +34,20 @@ class Encoder(ABC):
     """What `build` calls it."""
     reads: ClassVar[tuple[str, ...]] = ("features",)
     """Which inputs of a data set it takes."""
-    learns: ClassVar[bool] = False
-    """Whether it is a network that is trained with the head."""
     costly: ClassVar[bool] = False
     """Whether what `prepare` gives is worth a place on disk."""
+    advice: ClassVar[Mapping[str, Any]] = {}
+    """Settings of training that suit its network, where none are given: `lr`, `batch`."""
 
     def __post_init__(self) -> None:
         self.learnt: dict[str, Tensor] = {}
         self.facts: dict[str, Any] = {}
         self.module: nn.Module | None = None
+
+    @property
+    def learns(self) -> bool:
+        """Whether it is a network that is trained with the head."""
+        return False
 
     @abstractmethod
     def fit(self, train: Dataset) -> Self:
@@ -62,6 +67,24 @@ class Encoder(ABC):
     def make(self) -> nn.Module | None:
         """The module as `facts` describe it, its numbers being random; None where there is none."""
         return None
+
+    def rates(self) -> dict[str, float]:
+        """Parameters of the module whose learning rate is not the head's: theirs over it."""
+        return {}
+
+    def lengths(self, inputs: Inputs) -> Tensor | None:
+        """How much work each row is to the module, where rows differ; batches have like rows."""
+        return None
+
+    def batch_of(self, inputs: Any) -> Any:
+        """What training gives to the module, of some rows: without what only pads them."""
+        return inputs
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its network."""
+        inner = [] if self.module is None else self.module.parameters()
+        return sum(p.numel() * p.element_size() for p in inner)
 
     @property
     def fitted(self) -> bool:

@@ -27,13 +27,16 @@ class Module(Encoder):
     """
 
     name = "module"
-    learns = True
 
     given: nn.Module = hyper(doc="from (batch, ...) to (batch, features)")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._features = Features()
+
+    @property
+    def learns(self) -> bool:
+        return True
 
     def fit(self, train: Dataset) -> Self:
         if train.images is None and train.features is None:

@@ -1,14 +1,18 @@
-"""Pretrained networks that are on this machine already, and what they make of rows."""
+"""Pretrained networks: where they are found, which of their layers learn, and how they are kept."""
 
 from __future__ import annotations
 
+import socket
 from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from labelset import check
 from labelset.catalog import hyper
@@ -18,63 +22,256 @@ from labelset.encode._base import Encoder, Inputs, moments, standardised
 from labelset.files import optional
 
 
-def model_folder(model: str, what: str) -> Path:
-    """The folder with config.json; `model` names it, one above it, or a package that holds it."""
+def model_folder(model: str, what: str) -> str:
+    """The folder with config.json; `model` names it, one above it, or a package that holds it.
+
+    A name such as owner/model is left to Hugging Face.
+    """
     if not model:
         raise ValueError(f"{what} needs `model`: a folder with config.json, or a package")
     path = Path(model)
     if not path.is_dir():
         spec = find_spec(model) if model.isidentifier() else None
         places = list(spec.submodule_search_locations or ()) if spec else []
+        if not places and model.count("/") == 1 and all(model.split("/")):
+            return model
         if not places:
             raise ValueError(f"{model}: neither a folder nor an installed package")
         path = Path(places[0])
     configs = sorted(path.rglob("config.json"), key=lambda file: len(file.parts))
     if not configs:
         raise ValueError(f"{path}: holds no config.json, so no {what.removeprefix('a ')}")
-    return configs[0].parent
+    return str(configs[0].parent)
 
 
-def network(folder: Path, what: str, *kinds: str) -> list[Any]:
-    """Objects of these kinds of transformers, such as AutoModel; nothing is fetched."""
+def downloaded(model: str, what: str, *kinds: str) -> list[Any]:
+    """Objects of these kinds of transformers, such as AutoModel, in float32."""
     package = optional("transformers", f"{what.removeprefix('a ')}s", extra="encode")
+    place = model_folder(model, what)
+    local = Path(place).is_dir() or not _reachable()
     try:
-        return [
-            getattr(package, kind).from_pretrained(str(folder), local_files_only=True)
-            for kind in kinds
-        ]
-    except (OSError, ValueError, KeyError) as error:
+        with _quiet(package):
+            return [
+                getattr(package, kind).from_pretrained(
+                    place,
+                    local_files_only=local,
+                    **({"dtype": torch.float32} if kind == "AutoModel" else {}),
+                )
+                for kind in kinds
+            ]
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        if not Path(place).is_dir():
+            how = "is not reached from here" if local else "has no model of that name"
+            raise ValueError(
+                f"{model}: no folder, and the hub {how}; give a folder with config.json, "
+                "weights and tokeniser"
+            ) from None
         reason = " ".join(str(error).split())
-        raise ValueError(f"{folder}: cannot be read as {what}: {reason}") from None
+        raise ValueError(f"{place}: cannot be read as {what}: {reason}") from None
+
+
+def _reachable() -> bool:
+    """Whether the hub's name is known here; else asking it takes most of a minute."""
+    from urllib.parse import urlsplit
+
+    from huggingface_hub import constants
+
+    try:
+        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, 443)
+    except OSError:
+        return False
+    return not constants.HF_HUB_OFFLINE
+
+
+@contextmanager
+def _quiet(package: Any) -> Iterator[None]:
+    """Without bars of its own, and reports of layers that are not needed."""
+    log = package.utils.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(level)
+        if bars:
+            log.enable_progress_bar()
+
+
+def described(config: Any) -> dict[str, Any]:
+    """A configuration as JSON, for `rebuilt`."""
+    plain: dict[str, Any] = config.to_diff_dict()
+    plain["model_type"] = config.model_type
+    return {k: v for k, v in plain.items() if k not in ("auto_map", "dtype", "_name_or_path")}
+
+
+def rebuilt(config: Mapping[str, Any]) -> nn.Module:
+    """The network that a configuration describes, its numbers being random."""
+    package = optional("transformers", "pretrained networks", extra="encode")
+    kind = config.get("model_type")
+    if kind not in package.CONFIG_MAPPING:
+        raise ValueError(f"this version of transformers knows no networks of type {kind!r}")
+    rest = {key: value for key, value in config.items() if key != "model_type"}
+    built = package.AutoModel.from_config(package.AutoConfig.for_model(kind, **rest))
+    return without_pooler(built.float())
+
+
+def without_pooler(network: nn.Module) -> nn.Module:
+    """A layer behind the last one that is of no use here, and would have no gradient."""
+    if isinstance(getattr(network, "pooler", None), nn.Module) and hasattr(network, "embeddings"):
+        network.pooler = None  # type: ignore[assignment]
+    return network
+
+
+def depths(network: nn.Module) -> tuple[dict[str, int], int]:
+    """Of each parameter the layer that it is in, and how many layers there are.
+
+    Layers are numbered in the names of parameters. What comes before the first one is in layer -1,
+    what comes after them in the last one.
+
+    >>> depths(nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)))
+    ({'0.weight': 0, '1.weight': 1}, 2)
+    """
+    numbers = {
+        name: next((int(part) for part in name.split(".") if part.isdigit()), None)
+        for name, _ in network.named_parameters()
+    }
+    last = max((number for number in numbers.values() if number is not None), default=0)
+    found: dict[str, int] = {}
+    before = True
+    for name, number in numbers.items():
+        before = before and number is None
+        found[name] = -1 if before else last if number is None else number
+    return found, last + 1
 
 
 @dataclass(kw_only=True, eq=False)
 class Pretrained(Encoder):
-    """Subclasses say how rows go through the network; mean and deviation come from training."""
+    """Subclasses say what rows are to the network, and how it comes from and goes to a file."""
 
-    costly = True
-
-    model: str = hyper("", "a folder with config.json, or an installed package that holds one")
-    batch: int = hyper(32, "rows at a time")
+    model: str = hyper("", "a folder with config.json, an installed package, or a name of the hub")
+    layers: int | None = hyper(
+        None, "how many layers are trained, the last ones; 0: none, features are computed once"
+    )
+    rate: float = hyper(0.04, "learning rate of the last layer over that of the head")
+    decay: float = hyper(0.8, "learning rate of a layer over that of the next one")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.whole("batch", self.batch, low=1)
+        if self.layers is not None:
+            check.whole("layers", self.layers)
+        check.number("rate", self.rate, low=0.0, open_low=True)
+        check.number("decay", self.decay, low=0.0, high=1.0, open_low=True)
+        self._frozen: nn.Module | None = None
+
+    @property
+    def network(self) -> nn.Module | None:
+        """The network, once it is there."""
+        return self.module if self.learns else self._frozen
+
+    def _set(self, network: nn.Module | None) -> None:
+        """Take a network, and note which of its parameters are trained."""
+        assert network is not None
+        self.module, self._frozen = (network, None) if self.learns else (None, network)
+        layer, count = depths(network)
+        first = -1 if self.layers is None else count - self.layers
+        for name, p in network.named_parameters():
+            p.requires_grad_(layer[name] >= first and self.learns)
+
+    @property
+    def learns(self) -> bool:
+        return self.layers != 0
+
+    @property
+    def costly(self) -> bool:  # type: ignore[override]
+        """Features of a network that is not trained."""
+        return not self.learns
 
     @abstractmethod
-    def _embedded(self, dataset: Dataset) -> Tensor:
-        """(rows, width)."""
+    def load(self) -> nn.Module:
+        """The pretrained network, from a batch of inputs to (rows, width); facts are noted."""
+
+    @abstractmethod
+    def rows(self, dataset: Dataset) -> Inputs:
+        """What the network takes."""
 
     def fit(self, train: Dataset) -> Self:
-        if train.on_disk:
-            embedded = spooled((self._embedded(part) for part in train.blocks()), 0)
-        else:
-            embedded = self._embedded(train)
-        self.learnt = moments(embedded)
-        self.facts = {"width": len(self.learnt["mean"])}
+        self.facts, self.learnt = {}, {}
+        self._set(self.load())
+        if not self.learns:
+            self.learnt |= moments(self._embedded(train))
         return self
 
+    def rates(self) -> dict[str, float]:
+        assert self.network is not None
+        layer, count = depths(self.network)
+        return {name: self.rate * self.decay ** (count - 1 - at) for name, at in layer.items()}
+
     def prepare(self, dataset: Dataset) -> Inputs:
-        self.fact("width")
+        if self.learns:
+            return self.rows(dataset)
         x = self._embedded(dataset)
         return standardised(x, self.learnt["mean"], self.learnt["deviation"])
+
+    def _embedded(self, dataset: Dataset) -> Tensor:
+        """(rows, width) of a network that is not trained."""
+        if dataset.on_disk:
+            parts: Iterator[Tensor] = (self._embedded(part) for part in dataset.blocks())
+            held: Tensor = spooled(parts, 0)
+            return held
+        assert self.network is not None
+        return through(self.network, self.rows(dataset))
+
+    @property
+    def nbytes(self) -> int:
+        inner = [] if self.network is None else self.network.parameters()
+        return sum(p.numel() * p.element_size() for p in inner)
+
+    # ---- in files -------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        inner = {} if self.network is None else self.network.state_dict()
+        return self.learnt | {f"network.{name}": t.detach() for name, t in inner.items()}
+
+    def restore(self, facts: Mapping[str, Any], state: Mapping[str, Tensor]) -> Self:
+        """Be what wrote these; what is in the file must be what the facts describe."""
+        self.facts = dict(facts)
+        inner = {name: t for name, t in state.items() if name.startswith("network.")}
+        self.learnt = {name: t for name, t in state.items() if name not in inner}
+        weights = {name.removeprefix("network."): t for name, t in inner.items()}
+        with torch.device("meta"):  # so that a crafted description takes no memory
+            self._fits(weights, self.make())
+        network = self.make()
+        assert network is not None
+        network.load_state_dict(weights)
+        self._set(network)
+        return self
+
+    def _fits(self, weights: Mapping[str, Tensor], empty: nn.Module | None) -> None:
+        assert empty is not None
+        wanted = {name: tuple(t.shape) for name, t in empty.state_dict().items()}
+        got = {name: tuple(t.shape) for name, t in weights.items()}
+        if wanted != got:
+            odd = sorted(k for k in {*wanted, *got} if wanted.get(k) != got.get(k))[0]
+            raise ValueError(f"{odd} of the network is not as its description says")
+        inside = sum(t.numel() for t in weights.values())
+        if sum(b.numel() for b in empty.buffers()) > 4 * inside + 1_000_000:
+            raise ValueError("the network's description asks for far more than its file holds")
+
+
+def device() -> str:
+    """Where networks run that are not being trained: on the GPU where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@torch.no_grad()
+def through(network: nn.Module, inputs: Any, rows: int = 1024) -> Tensor:
+    """(rows, width) on the CPU: what a network makes of inputs, in evaluation."""
+    training, there = network.training, device()
+    network.eval().to(there)
+    parts = [
+        network(inputs[at : at + rows].to(there)).cpu()
+        for at in range(0, max(len(inputs), 1), rows)
+    ]
+    network.train(training)
+    return torch.cat(parts)

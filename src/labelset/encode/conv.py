@@ -35,7 +35,6 @@ class Conv(Encoder):
 
     name = "conv"
     reads = ("images",)
-    learns = True
 
     width: int = hyper(64, "features; the first two layers have a quarter and a half of it")
     side: int = hyper(64, "larger pictures are averaged down to this width and height")
@@ -44,6 +43,10 @@ class Conv(Encoder):
         super().__post_init__()
         check.whole("width", self.width, low=4)
         check.whole("side", self.side, low=8)
+
+    @property
+    def learns(self) -> bool:
+        return True
 
     def fit(self, train: Dataset) -> Self:
         images = _images(train)

@@ -1,76 +1,240 @@
-"""Picture embeddings by a pretrained network on disk."""
+"""A pretrained network for pictures: trained with the head, or frozen."""
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn.functional import interpolate
+from torch import Tensor, nn
+from torch.nn.functional import interpolate, pad
 
+from labelset import check
+from labelset.catalog import hyper
 from labelset.data import Dataset
-from labelset.encode._pretrained import Pretrained, model_folder, network
+from labelset.encode._base import Inputs
+from labelset.encode._pretrained import (
+    Pretrained,
+    described,
+    downloaded,
+    model_folder,
+    rebuilt,
+    without_pooler,
+)
 
 WHAT = "a vision encoder"
+TRUST = "LABELSET_TRUST"
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of the pictures of ImageNet, which networks of one's own are taken to have been trained on."""
+AUGMENT = ("flip", "flip-vertical", "crop", "cutout", "colour")
+_called: set[str] = set()
+"""Functions that this process was told to call, so that it may call them again: a saved model only
+names them, and must not make a stranger's code run."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Vision(Pretrained):
-    """What a network such as ViT or ResNet makes of a picture, pooled, standardised.
+    """A network such as ViT or ResNet, trained on many pictures; its pooled features.
 
-    Pictures are made as large as the network wants them, (x / 255 - mean) / std by its
-    `preprocessor_config.json`, grey ones repeated to three channels. The network is read from a
-    folder with `config.json` and weights, or from an installed package that holds one; nothing is
-    fetched. It is not trained further.
+    The network is read from a folder with config.json and weights, from an installed package that
+    holds one, or by its name on the Hugging Face hub; or `model` is `package.module:function`,
+    which returns an nn.Module from (rows, 3, height, width) to (rows, width) or to (rows, channels,
+    height, width), which is averaged over places. Pictures are made as large as `side`, or as the
+    network wants them, (x / 255 - mean) / std; grey ones have three like channels. In training they
+    are changed by chance (`augment`). All layers, or the last few, are trained with the head; with
+    `layers=0` none, and features are computed once and standardised.
+
+    A saved model holds the weights. A function of one's own is called again to hold them: where
+    LABELSET_TRUST names it, or in the process that was told to.
     """
 
     name = "vision"
     reads = ("images",)
+    advice = {"lr": 3e-3, "batch": 64}
 
-    def _embedded(self, dataset: Dataset) -> Tensor:
+    side: int = hyper(0, "width and height that pictures are brought to; 0: as the network says")
+    augment: str = hyper("flip crop cutout", "flip, flip-vertical, crop, cutout, colour, or none")
+    dropout: float = hyper(0.1, "of the features, in training")
+    rate: float = hyper(1 / 3, "learning rate of the last layer over that of the head")
+    decay: float = hyper(1.0, "learning rate of a layer over that of the next one")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.whole("side", self.side)
+        check.fraction("dropout", self.dropout)
+        for word in self._augment:
+            check.one_of("augment", word, AUGMENT)
+
+    @property
+    def _augment(self) -> list[str]:
+        words = self.augment.replace("+", " ").split()
+        return [] if words == ["none"] else words
+
+    def load(self) -> nn.Module:
+        if ":" in self.model:
+            _called.add(self.model)
+            inner, side = _own(self.model), self.side or 224
+            look = {"side": side, "mean": MEAN, "std": STD}
+            self.facts = {"function": self.model, "look": look}
+        else:
+            (inner,) = downloaded(self.model, WHAT, "AutoModel")
+            if not hasattr(inner.config, "num_channels") and not hasattr(inner, "embedder"):
+                raise ValueError(f"{self.model}: a network of type {inner.config.model_type}, none "
+                    "for pictures; texts take --encoder transformer")  # fmt: skip
+            look = _look(model_folder(self.model, WHAT), inner.config, self.side)
+            self.facts = {"config": described(inner.config), "look": look}
+            inner = without_pooler(inner)
+        network = self._around(inner)
+        with torch.no_grad():
+            out = network.eval()(torch.zeros(1, 3, 8, 8, dtype=torch.uint8))
+        self.facts["width"] = int(out.shape[1])
+        return network
+
+    def make(self) -> nn.Module:
+        function = self.facts.get("function")
+        if function is None:
+            return self._around(rebuilt(self.fact("config")))
+        if function not in _called and function not in os.environ.get(TRUST, "").split(","):
+            raise ValueError(
+                f"the model needs the network that {function} makes, a function that is not called "
+                f"on a file's word: where you trust it, set {TRUST}={function}"
+            )
+        return self._around(_own(function))
+
+    def _around(self, inner: nn.Module) -> nn.Module:
+        look = self.fact("look")
+        mean, std = tuple(look["mean"]), tuple(look["std"])
+        augment = Augment(self._augment)
+        return _Network(inner, augment, int(look["side"]), mean, std, self.dropout)
+
+    def rows(self, dataset: Dataset) -> Inputs:
         if dataset.images is None:
             raise ValueError(f"{WHAT} needs images, and the data set has none")
-        folder = model_folder(self.model, WHAT)
-        (model,) = network(folder, WHAT, "AutoModel")
-        look = _Look(folder, model.config)
-        with torch.no_grad():
-            starts = range(0, len(dataset), self.batch)
-            images = [dataset.images[at : at + self.batch] for at in starts]
-            pooled = [_pooled(model.eval()(look(part))) for part in images]
-        return torch.cat(pooled)
+        if dataset.images.shape[1] not in (1, 3):
+            raise ValueError(
+                f"{WHAT} takes grey pictures or such of three colours, got "
+                f"{dataset.images.shape[1]} channels"
+            )
+        return dataset.images
+
+    def prepared(self, dataset: Dataset) -> Inputs:
+        """Pictures stay where they are."""
+        return self.rows(dataset) if self.learns else super().prepared(dataset)
 
 
-class _Look:
-    """Pictures as a network wants to see them."""
+def _own(function: str) -> nn.Module:
+    """The module that a function of one's own makes."""
+    module, _, name = function.partition(":")
+    try:
+        made = getattr(import_module(module), name)()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"{function}: expected package.module:function, called without arguments: {error}"
+        ) from None
+    if not isinstance(made, nn.Module):
+        raise ValueError(f"{function}: must return an nn.Module, got {type(made).__name__}")
+    return made.float()
 
-    def __init__(self, folder: Path, config: Any) -> None:
-        file = folder / "preprocessor_config.json"
-        settings = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-        size: Any = (
-            settings.get("crop_size") or settings.get("size") or config.to_dict().get("image_size")
-        )
-        if isinstance(size, dict):
-            size = size.get("height") or size.get("shortest_edge")
-        self.size = int(size or 224)
-        self.mean, self.std = (
-            torch.tensor(settings.get(key) or [0.5] * 3)[:, None, None]
-            for key in ("image_mean", "image_std")
-        )
 
-    def __call__(self, images: Tensor) -> Tensor:
+def _look(folder: str, config: Any, side: int) -> dict[str, Any]:
+    """How a network wants to see pictures."""
+    file = Path(folder) / "preprocessor_config.json"
+    settings = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    size: Any = settings.get("crop_size") or settings.get("size")
+    size = size or config.to_dict().get("image_size")
+    if isinstance(size, dict):
+        size = size.get("height") or size.get("shortest_edge")
+    mean, std = (settings.get(key) or [0.5] * 3 for key in ("image_mean", "image_std"))
+    return {"side": side or int(size or 224), "mean": mean, "std": std}
+
+
+class Augment(nn.Module):
+    """Pictures (rows, channels, height, width), changed by chance, each in its own way.
+
+    flip, flip-vertical  mirrored, one time in two;  crop  moved by up to an eighth
+    cutout               a square of a quarter of the width, grey
+    colour               brightness and contrast by up to a fifth
+    """
+
+    def __init__(self, what: list[str]) -> None:
+        super().__init__()
+        self.what = what
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, _, h, w = x.shape
+        for word, axis in (("flip", 3), ("flip-vertical", 2)):
+            if word in self.what:
+                x = torch.where(_drawn(x)[:, None, None, None] < 0.5, x.flip(axis), x)
+        if "crop" in self.what:
+            edge = max(1, h // 8), max(1, w // 8)
+            wide = pad(x, (edge[1], edge[1], edge[0], edge[0]), mode="replicate")
+            top, left = (
+                (_drawn(x) * (2 * e + 1)).long()[:, None] + torch.arange(size, device=x.device)
+                for e, size in zip(edge, (h, w), strict=True)
+            )
+            rows = torch.arange(n, device=x.device)[:, None, None]
+            x = wide.movedim(1, 3)[rows, top[:, :, None], left[:, None, :]].movedim(3, 1)
+        if "colour" in self.what:
+            bright, contrast = (0.8 + 0.4 * _drawn(x)[:, None, None, None] for _ in range(2))
+            mean = x.mean((1, 2, 3), keepdim=True)
+            x = (x - mean) * contrast + mean * bright
+        if "cutout" in self.what:
+            inside = []
+            for size in (h, w):
+                centre = (_drawn(x) * size)[:, None]
+                inside.append((torch.arange(size, device=x.device) - centre).abs() < size / 8)
+            hole = inside[0][:, :, None] & inside[1][:, None, :]
+            x = x.masked_fill(hole[:, None], 0.5)
+        return x
+
+
+def _drawn(x: Tensor) -> Tensor:
+    return torch.rand(len(x), device=x.device)
+
+
+class _Network(nn.Module):
+    """(rows, channels, height, width) bytes, or numbers from 0 to 1, to (rows, width)."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        inner: nn.Module,
+        augment: Augment,
+        side: int,
+        mean: tuple[float, ...],
+        std: tuple[float, ...],
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.inner, self.augment, self.side = inner, augment, side
+        self.dropout = nn.Dropout(dropout)
+        self.register_buffer("mean", torch.tensor(mean)[:, None, None], persistent=False)
+        self.register_buffer("std", torch.tensor(std)[:, None, None], persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
         x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
+        if self.training:
+            x = self.augment(x)
         x = x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x
-        x = interpolate(x, (self.size, self.size), mode="bilinear", antialias=True)
-        return (x - self.mean) / self.std
+        if x.shape[-2:] != (self.side, self.side):
+            x = interpolate(x, (self.side, self.side), mode="bilinear", antialias=True)
+        return self.dropout(_pooled(self.inner((x - self.mean) / self.std)))  # type: ignore[no-any-return]
 
 
 def _pooled(out: Any) -> Tensor:
     """(rows, width): the network's own pooling, else the mean over places."""
-    pooled: Tensor | None = getattr(out, "pooler_output", None)
-    if pooled is not None:
-        return pooled.flatten(1).float()
-    states: Tensor = out.last_hidden_state.float()
-    return states.mean(1) if states.ndim == 3 else states.flatten(2).mean(2)
+    if not isinstance(out, Tensor):
+        pooled: Tensor | None = getattr(out, "pooler_output", None)
+        if pooled is not None:
+            return pooled.flatten(1).float()
+        out = out.last_hidden_state
+        out = out.movedim(-1, 1) if out.ndim == 3 else out
+    if out.ndim < 2:
+        raise ValueError(f"a network for pictures must give (rows, width), got {tuple(out.shape)}")
+    return out.float() if out.ndim == 2 else out.float().flatten(2).mean(2)  # type: ignore[no-any-return]

@@ -22,22 +22,31 @@ class Optimiser:
     slow for others. `shared-adamw` gives it one second moment per output (`SharedAdamW`).
     """
 
-    def __init__(self, model: nn.Module, kind: str, weight_decay: float) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        kind: str,
+        weight_decay: float,
+        rates: Mapping[str, float] | None = None,
+    ) -> None:
+        """`rates`: parameters, by name, with a learning rate that is a share of the others'."""
         self._trained = [p for p in model.parameters() if p.requires_grad]
+        own = rates or {}
+        shares = {id(p): own.get(name, 1.0) for name, p in model.named_parameters()}
         by_feature = [p for p in self._trained if p.ndim == 2 and not p.is_contiguous()]
         self._turned = [(p, nn.Parameter(p.data.T)) for p in by_feature]
         turned = [leaf for _, leaf in self._turned]
         plain = [p for p in self._trained if all(p is not other for other in by_feature)]
         self.inner: list[torch.optim.Optimizer] = []
         if kind == "sgd":
-            groups = _groups(plain + turned, weight_decay)
+            groups = _groups(plain + turned, weight_decay, shares)
             fused = not any(is_cut(p) for p in plain)  # torch has no fused steps for these
             self.inner.append(torch.optim.SGD(groups, lr=0.0, momentum=MOMENTUM, fused=fused))
             return
         shared = turned if kind == "shared-adamw" else []
         rest = plain if shared else plain + turned
         if rest:
-            self.inner.append(torch.optim.AdamW(_groups(rest, weight_decay), fused=True))
+            self.inner.append(torch.optim.AdamW(_groups(rest, weight_decay, shares), fused=True))
         if shared:
             self.inner.append(SharedAdamW(shared, weight_decay=weight_decay))
 
@@ -47,8 +56,12 @@ class Optimiser:
             leaf.grad = None if p.grad is None else p.grad.T
         for optimiser in self.inner:
             for group in optimiser.param_groups:
-                group["lr"] = lr
+                group["lr"] = lr * group.get("share", 1.0)
             optimiser.step()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the gradients."""
         for p in self._trained:
             p.grad = None
         for _, leaf in self._turned:
@@ -64,12 +77,18 @@ class Optimiser:
             optimiser.load_state_dict(saved)
 
 
-def _groups(leaves: list[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    both = [
-        {"params": [p for p in leaves if p.ndim > 1], "weight_decay": weight_decay},
-        {"params": [p for p in leaves if p.ndim <= 1], "weight_decay": 0.0},
+def _groups(
+    leaves: list[nn.Parameter], weight_decay: float, shares: Mapping[int, float]
+) -> list[dict[str, Any]]:
+    """Parameters that decay and that do not, of each learning rate."""
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for p in sorted(leaves, key=lambda p: p.ndim <= 1):
+        decay = weight_decay if p.ndim > 1 else 0.0
+        groups.setdefault((decay, shares.get(id(p), 1.0)), []).append(p)
+    return [
+        {"params": held, "weight_decay": decay, "share": share}
+        for (decay, share), held in groups.items()
     ]
-    return [group for group in both if group["params"]]
 
 
 class SharedAdamW(torch.optim.Optimizer):

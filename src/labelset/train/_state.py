@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from labelset import metrics
 from labelset.data import SparseRows, Stored
 from labelset.data.store import per_row
+from labelset.distributed import accumulate
 from labelset.heads import Head, store_by_feature
 from labelset.labels import Labels
 from labelset.losses import Loss, NoLink
@@ -22,6 +24,8 @@ from labelset.train._optimiser import Average, Optimiser, share
 from labelset.train._over_ranks import Parallel, batch_norm_over, global_rng
 from labelset.train.settings import Settings
 from labelset.train.task import Task, draw_from, generators_kept, mixed, seeded, shuffled
+
+log = logging.getLogger("labelset")
 
 
 class Monitor:
@@ -153,7 +157,8 @@ class Training:
         self.net = self.parallel.spread(self.model, settings.device, task.inputs[:2])
         self.loss = settings.build_loss().to(settings.device)
         decay = settings.weight_decay or 0.0
-        self.optimiser = Optimiser(self.model, settings.optimiser, decay)
+        rates = {f"encoder.{name}": rate for name, rate in task.encoder.rates().items()}
+        self.optimiser = Optimiser(self.model, settings.optimiser, decay, rates)
         self.average = Average(self.model, settings.ema) if settings.ema else None
         valid = task.rows["valid"]
         watched = settings.monitor if len(valid) else None
@@ -163,6 +168,8 @@ class Training:
         self.best_epoch: int | None = None
         self.best_value: float | None = None
         self.seconds = 0.0
+        self.pieces = 1
+        """In how many a batch is computed, as memory allows."""
         self._within: dict[str, Any] | None = None  # where in an epoch: steps, total, seen, seconds
 
     @property
@@ -235,7 +242,8 @@ class Training:
         rows = self.task.rows["train"]
         within = self._within or {"steps": 0, "total": torch.zeros(()), "seen": 0}
         total, seen = within["total"].to(settings.device), within["seen"]
-        batches = shuffled(rows, settings.batch or 1, mixed(settings.seed, f"order {number}"))
+        order = mixed(settings.seed, f"order {number}")
+        batches = shuffled(rows, settings.batch or 1, order, self.task.lengths)
         self.model.train()
         with generators_kept(settings.device), batch_norm_over(self.ranks, self.model):
             for at in range(within["steps"], len(batches)):
@@ -254,19 +262,45 @@ class Training:
         return nullcontext() if self.model.encoder is None else global_rng(self.ranks, rows)
 
     def step(self, loss: Loss, rows: Tensor, rate: float) -> Tensor:
-        inputs, labels = self.task.batch(self.ranks.share(rows), self.settings.device)
-        narrow = self.settings.precision == "bfloat16"
-        kind, drawing = torch.device(self.settings.device).type, self._drawing(len(rows))
-        with drawing, torch.autocast(kind, dtype=torch.bfloat16, enabled=narrow):
-            logits = self.net(inputs)
-        value = loss(logits, labels)
-        if kind == "cpu" and not math.isfinite(value.item()):  # elsewhere looking would wait for it
-            self._lost(value.item())
-        with drawing:  # where activations are not kept, what was drawn is drawn again
-            value.backward()  # type: ignore[no-untyped-call]
+        while True:
+            try:
+                value = self._gradient(loss, rows)
+                break
+            except torch.OutOfMemoryError:
+                if self.ranks.size > 1 or 2 * self.pieces > len(rows):
+                    raise
+                self.pieces *= 2
+                self.optimiser.forget()
+                draw_from(self.settings.seed, f"step {self.steps_done}", self.settings.device)
+                log.warning(
+                    "memory is short: batches are computed in %d pieces, with the same gradient",
+                    self.pieces,
+                )
         self.optimiser.step(rate)
         if self.average is not None:
             self.average.update(self.model)
+        return value
+
+    def _gradient(self, loss: Loss, rows: Tensor) -> Tensor:
+        """Give the parameters the gradient of a batch, and return its loss."""
+        inputs, labels = self.task.batch(self.ranks.share(rows), self.settings.device)
+        narrow = self.settings.precision == "bfloat16"
+        kind, drawing = torch.device(self.settings.device).type, self._drawing(len(rows))
+        narrowed = torch.autocast(kind, dtype=torch.bfloat16, enabled=narrow)
+        if self.pieces > 1:
+            at = torch.arange(len(rows)).tensor_split(self.pieces)
+            pieces = [(inputs[i], labels[i]) for i in at]
+            with drawing, narrowed:
+                value = accumulate(self.net, pieces, loss)
+        else:
+            with drawing, narrowed:
+                logits = self.net(inputs)
+            value = loss(logits, labels)
+        if kind == "cpu" and not math.isfinite(value.item()):  # elsewhere looking would wait for it
+            self._lost(value.item())
+        if self.pieces == 1:
+            with drawing:  # where activations are not kept, what was drawn is drawn again
+                value.backward()  # type: ignore[no-untyped-call]
         return value.detach()
 
     def _judged(self, number: int) -> float | None:

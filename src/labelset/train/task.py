@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,11 @@ class Task:
         rows = {part: (dataset.split == at).nonzero().flatten() for at, part in enumerate(PARTS)}
         return cls(fitted, inputs, dataset.labels, rows, _width(fitted, inputs))
 
+    @cached_property
+    def lengths(self) -> Tensor | None:
+        """How much work each row is, where rows differ."""
+        return self.encoder.lengths(self.inputs)
+
     @property
     def sparse(self) -> bool:
         """Whether the head meets sparse rows."""
@@ -60,7 +66,7 @@ class Task:
 
     def batch(self, rows: Tensor, device: str) -> tuple[Tensor | SparseRows, Labels]:
         """Inputs and labels of the chosen rows."""
-        inputs: Tensor | SparseRows = self.inputs[rows]
+        inputs: Tensor | SparseRows = self.encoder.batch_of(self.inputs[rows])
         labels = self.labels[rows]
         return (inputs, labels) if device == "cpu" else (inputs.to(device), labels.to(device))
 
@@ -68,7 +74,11 @@ class Task:
         """The settings with everything chosen that the data decide."""
         rows, lr, decay = len(self.rows["train"]), settings.lr, settings.weight_decay
         steps = 12 if self.encoder.module is None else 32
-        batch = settings.batch or 2 ** max(5, min(10, round(math.log2(max(rows / steps, 1)))))
+        advice = self.encoder.advice if self.encoder.learns else {}
+        batch = settings.batch or advice.get("batch")
+        batch = batch or 2 ** max(5, min(10, round(math.log2(max(rows / steps, 1)))))
+        if lr is None and settings.optimiser != "sgd":
+            lr = advice.get("lr")
         lr = self._rate(settings.optimiser) if lr is None else lr
         if decay is None:
             decay = 1e-4 / lr if settings.optimiser == "sgd" else 0.01
@@ -165,7 +175,23 @@ def seeded(seed: int, what: str) -> Iterator[None]:
         yield
 
 
-def shuffled(rows: Tensor, batch: int, seed: int) -> tuple[Tensor, ...]:
-    """The rows in random order, in batches of at most `batch`, as equal in size as can be."""
-    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
-    return rows[order].tensor_split(-(-len(rows) // batch))
+NEAR = 32
+"""Batches whose rows are sorted by length together: more would make the same rows meet again."""
+
+
+def shuffled(
+    rows: Tensor, batch: int, seed: int, lengths: Tensor | None = None
+) -> tuple[Tensor, ...]:
+    """The rows in random order, in batches of at most `batch`, as equal in size as can be.
+
+    With the lengths of all rows, those of a batch have like ones: of each stretch of the order the
+    rows are sorted, and its batches take turns by chance.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    order = rows[torch.randperm(len(rows), generator=generator)]
+    count = -(-len(rows) // batch)
+    if lengths is None:
+        return order.tensor_split(count)
+    order = torch.cat([some[lengths[some].argsort()] for some in order.split(NEAR * batch)])  # type: ignore[no-untyped-call]
+    batches = order.tensor_split(count)
+    return tuple(batches[i] for i in torch.randperm(count, generator=generator).tolist())

@@ -1,0 +1,222 @@
+"""A pretrained transformer for texts: trained with the head, or frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from labelset import check
+from labelset.catalog import hyper
+from labelset.data import Dataset
+from labelset.data.store import blocks
+from labelset.encode._base import Inputs
+from labelset.encode._pretrained import Pretrained, described, downloaded, rebuilt, without_pooler
+from labelset.files import optional
+
+WHAT = "a transformer for texts"
+POOLING = ("mean", "first", "last")
+TOKENISER = "tokeniser"
+TOKENS = 1 << 14
+"""Tokens that go through the network together when nothing is trained."""
+TEXTS = 1 << 12
+"""Texts that are cut into tokens together."""
+NONE = -1
+"""Where a row has no token."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Transformer(Pretrained):
+    """A transformer that was trained on much text, its last hidden states h_t pooled.
+
+        mean   sum_t m_t h_t / sum_t m_t, m_t = 1 for words, 0 for padding
+        first  h of the first token, of each window;  last  h of the last one
+
+    All layers, or the last few, are trained with the head: the last layer at a fraction `rate` of
+    the head's learning rate, each one below it at `decay` of that. With `layers=0` nothing is: its
+    features are computed once and standardised. It is read from a folder with config.json, weights
+    and a tokeniser, from an installed package that holds one, or by its name on the Hugging Face
+    hub. A saved model holds all of it. A long text is cut into windows that are pooled together.
+    """
+
+    name = "transformer"
+    reads = ("texts",)
+    advice = {"lr": 5e-3, "batch": 32}
+
+    pooling: str = hyper("mean", "mean, first or last: which hidden states are a row's features")
+    length: int = hyper(256, "tokens of a window, words and pieces of words, at most")
+    windows: int = hyper(1, "windows of a long text at most; what comes after them is left out")
+    dropout: float = hyper(0.1, "of the features, in training")
+    checkpointing: bool = hyper(False, "keep less in memory in training, and compute it again")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.one_of("pooling", self.pooling, POOLING)
+        check.whole("length", self.length, low=4)
+        check.whole("windows", self.windows, low=1)
+        check.fraction("dropout", self.dropout)
+        self._reader: Any = None
+
+    # ---- the network ----------------------------------------------------------------------------
+
+    def load(self) -> nn.Module:
+        tokeniser, inner = downloaded(self.model, WHAT, "AutoTokenizer", "AutoModel")
+        if getattr(inner.config, "is_encoder_decoder", False):
+            raise ValueError(f"{self.model}: an encoder with a decoder; {WHAT} has no decoder")
+        if inner.get_input_embeddings() is None or not hasattr(inner.config, "hidden_size"):
+            raise ValueError(f"{self.model}: a network of type {inner.config.model_type}, no text")
+        backend = getattr(tokeniser, "backend_tokenizer", None)
+        if backend is None:
+            raise ValueError(f"{self.model}: its tokeniser has no tokenizer.json, and needs one")
+        backend.no_padding()
+        backend.no_truncation()
+        text = backend.to_str().encode()
+        self.learnt[TOKENISER] = torch.from_numpy(np.frombuffer(text, dtype=np.uint8).copy())
+        places = int(getattr(inner.config, "max_position_embeddings", 0) or self.length)
+        places -= 2 if inner.config.model_type in OFFSET else 0
+        width = int(inner.config.hidden_size)
+        self.facts = {"config": described(inner.config), "width": width, "places": places}
+        return self._around(without_pooler(inner))
+
+    def make(self) -> nn.Module:
+        return self._around(rebuilt(self.fact("config")))
+
+    def _around(self, inner: nn.Module) -> nn.Module:
+        if self.checkpointing and self.learns:
+            name = "activation_checkpointing_enable"  # its older name is to go
+            enable: Any = getattr(inner, name, None) or inner.gradient_checkpointing_enable
+            enable({"use_reentrant": False})
+        return _Network(inner, self.pooling, self._length, self.dropout)
+
+    @property
+    def _length(self) -> int:
+        """Tokens of a window that the network has places for."""
+        return min(self.length, int(self.fact("places")))
+
+    def restore(self, facts: Mapping[str, Any], state: Mapping[str, Tensor]) -> Self:
+        text = state.get(TOKENISER)
+        if text is None or text.dtype != torch.uint8:
+            raise ValueError(f"{WHAT} keeps its tokeniser as bytes, and there are none")
+        return super().restore(facts, state)
+
+    # ---- texts to tokens ------------------------------------------------------------------------
+
+    def rows(self, dataset: Dataset) -> Inputs:
+        """(rows, tokens) int32, -1 behind the last token of a row and of a window."""
+        if dataset.texts is None:
+            raise ValueError(f"{WHAT} needs texts, and the data set has none")
+        parts = [self._ids(part) for part in blocks(dataset.texts, rows=TEXTS)]
+        width = max((part.shape[1] for part in parts), default=1)
+        parts = [nn.functional.pad(part, (0, width - part.shape[1]), value=NONE) for part in parts]
+        return torch.cat(parts) if parts else torch.zeros(0, 1, dtype=torch.int32)
+
+    def _ids(self, texts: Sequence[str]) -> Tensor:
+        reader = self._tokeniser()
+        before, after = self._around_each
+        inside = max(1, self._length - len(before) - len(after))
+        each = reader.encode_batch(list(texts), add_special_tokens=False)
+        cut = [[e.ids[at : at + inside] for at in range(0, len(e.ids), inside)] for e in each]
+        rows = [
+            [before + window + after or [0] for window in windows[: self.windows] or [[]]]
+            for windows in cut
+        ]
+        most = max(map(len, rows))
+        longest = max(len(window) for row in rows for window in row)
+        width = self._length if most > 1 else longest
+        ids = np.full((len(rows), most * width), NONE, dtype=np.int32)
+        for row, windows in zip(ids, rows, strict=True):
+            for at, window in enumerate(windows):
+                row[at * width : at * width + len(window)] = window
+        return torch.from_numpy(ids)
+
+    def _tokeniser(self) -> Any:
+        if self._reader is None:
+            package = optional("tokenizers", f"{WHAT}s", extra="encode")
+            try:
+                text = self.learnt[TOKENISER].numpy().tobytes().decode()
+                self._reader = package.Tokenizer.from_str(text)
+            except Exception as error:  # the package raises nothing more special
+                raise ValueError(f"the tokeniser of {WHAT} is damaged: {error}") from None
+            marked = self._reader.encode("a").ids
+            plain = self._reader.encode("a", add_special_tokens=False).ids
+            at = next((i for i in range(len(marked)) if marked[i : i + len(plain)] == plain), 0)
+            self._around_each = (marked[:at], marked[at + len(plain) :])
+        return self._reader
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of copies: the tokeniser is made anew."""
+        return self.__dict__ | {"_reader": None}
+
+    # ---- batches --------------------------------------------------------------------------------
+
+    def lengths(self, inputs: Inputs) -> Tensor | None:
+        return torch.cat([(part >= 0).sum(1) for part in blocks(inputs)]) if self.learns else None
+
+    def batch_of(self, inputs: Any) -> Any:
+        return _trimmed(inputs, self._length) if self.learns else inputs
+
+
+OFFSET = ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "data2vec-text", "longformer")
+"""Networks whose positions begin at 2, so that two of their places are never used."""
+
+
+def _trimmed(ids: Tensor, length: int) -> Tensor:
+    """Without windows, or the end of the only one, that no row has tokens in."""
+    last = int((ids >= 0).any(0).nonzero().max()) + 1 if len(ids) else 1
+    return ids[:, : -(-last // length) * length if last > length else last]
+
+
+class _Network(nn.Module):
+    """(rows, tokens) to (rows, width)."""
+
+    def __init__(self, inner: nn.Module, pooling: str, length: int, dropout: float) -> None:
+        super().__init__()
+        self.inner, self.pooling, self.length = inner, pooling, length
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        if self.training:
+            features: Tensor = self.dropout(self.pooled(ids))
+            return features
+        lengths = (ids >= 0).sum(1)
+        order = lengths.argsort(stable=True, descending=True)  # like rows together: less padding
+        parts, start = [], 0
+        while start < len(order):
+            step = max(1, TOKENS // max(int(lengths[order[start]]), 1))
+            some = order[start : start + step]
+            parts.append(self.pooled(_trimmed(ids[some], self.length)))
+            start += step
+        if not parts:
+            return self.pooled(ids.new_zeros(1, 1))[:0]
+        return torch.cat(parts)[order.argsort()]
+
+    def pooled(self, ids: Tensor) -> Tensor:
+        count = -(-ids.shape[1] // self.length)
+        windows = ids.view(len(ids) * count, -1)
+        owner = torch.arange(len(ids), device=ids.device).repeat_interleave(count)
+        if count > 1:
+            there = windows[:, 0] >= 0
+            windows, owner = windows[there], owner[there]
+        mask = windows >= 0
+        states = self.inner(
+            input_ids=windows.clamp(min=0).long(), attention_mask=mask.long()
+        ).last_hidden_state
+        if self.pooling == "mean":
+            sums = (states * mask[..., None]).sum(1)
+            weights = mask.sum(1)
+        else:
+            at = 0 * mask.sum(1) if self.pooling == "first" else mask.sum(1) - 1
+            sums = states[torch.arange(len(states), device=at.device), at]
+            weights = torch.ones_like(at)
+        if count == 1:
+            alone: Tensor = sums.float() / weights[:, None]
+            return alone
+        total = sums.new_zeros(len(ids), sums.shape[1], dtype=torch.float32)
+        total = total.index_add(0, owner, sums.float())
+        number = total.new_zeros(len(ids)).index_add(0, owner, weights.float())
+        mean: Tensor = total / number[:, None]
+        return mean
