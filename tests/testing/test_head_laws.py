@@ -30,6 +30,14 @@ class WrongMatrix(Linear):
         return self.classifier(x)
 
 
+class ForgetsTheBottleneck(Linear):
+    def __init__(self, features, labels):
+        super().__init__(features=features, labels=labels, rank=features)
+
+    def weights(self, labels):
+        return self.classifier.weight[labels]
+
+
 class DropsAxes(Linear):
     def forward(self, features):
         return super().forward(features).reshape(-1, 10)
@@ -62,6 +70,7 @@ class LooksAtValues(Linear):
 
 PLANTED = {
     "matrix": WrongMatrix,
+    "weights": ForgetsTheBottleneck,
     "shapes": DropsAxes,
     "gradient": CutsTheGradient,
     "precision": RoundsToHalf,

@@ -35,6 +35,12 @@ class Head(nn.Module):
     def logits(self, x: Any) -> Tensor:
         """W x + b from projected features, by the quickest way."""
 
+    def weights(self, labels: Tensor) -> Tensor:
+        """(labels, features): what each feature adds to the logits of these labels, per unit."""
+        rows = self.matrix()[0].detach()[labels]
+        by = getattr(self, "projection", None)
+        return rows @ by.weight.detach() if isinstance(by, nn.Linear) else rows
+
     def forward(self, features: Tensor | SparseRows) -> Tensor:
         """Logits of (..., features), or of sparse rows, which stay sparse."""
         return self.logits(self.project(features))

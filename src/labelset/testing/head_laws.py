@@ -33,6 +33,15 @@ def matrix(make: Make) -> None:
     near(head.logits(head.project(e)), head(e), "logits(project(e)) is not the head itself")
 
 
+def weights(make: Make) -> None:
+    """Weights times features, and the logits of zeros, are the logits of any labels."""
+    head = make().double()
+    e = _features(head, 5)
+    some = torch.arange(0, len(head.matrix()[0]), 2)
+    want = head(e)[:, some] - head(torch.zeros_like(e))[:, some]
+    near(e @ head.weights(some).T, want, "weights times features are not the logits", 1e-9, 1e-9)
+
+
 def shapes(make: Make) -> None:
     """Any leading shape goes through, none and zero rows included."""
     head = make()
@@ -91,7 +100,8 @@ def compiled(make: Make) -> None:
 
 
 HEAD_LAWS: dict[str, Callable[[Make], None]] = {
-    law.__name__: law for law in (matrix, shapes, gradient, precision, round_trip, compiled)
+    law.__name__: law
+    for law in (matrix, weights, shapes, gradient, precision, round_trip, compiled)
 }
 
 
