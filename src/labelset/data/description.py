@@ -64,6 +64,17 @@ class Schema:
             picture=None if images is None else list(images.shape[1:]),
         )
 
+    def feature_names(self) -> list[str] | None:
+        """Of each feature, a word of a category being one; None where columns have no names.
+
+        >>> Schema(columns=["age", "hue"], categories={"hue": ["red", "blue"]}).feature_names()
+        ['age', 'hue=red', 'hue=blue']
+        """
+        if self.columns is None:
+            return None
+        words = {name: [f"{name}={word}" for word in own] for name, own in self.categories.items()}
+        return [name for column in self.columns for name in words.get(column, [column])]
+
     def only(self, inputs: tuple[str, ...]) -> Self:
         """Without the inputs that a model does not read."""
         keys = self.options if "images" in inputs else self.options | {"image_column": None}

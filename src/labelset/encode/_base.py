@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -18,6 +18,8 @@ Inputs = Tensor | SparseRows | StoredRows | StoredSparse
 
 BLOCK = 1024
 """Rows that go through a module together when nothing is trained."""
+KINDS = {"features": "numbers", "texts": "text", "images": "picture"}
+"""What an embedding is of."""
 ENTRIES = 1 << 24
 """Numbers in a block, where that many rows would hold more."""
 
@@ -64,6 +66,11 @@ class Encoder(ABC):
         held: Inputs = spooled((self.prepare(part) for part in dataset.blocks()), 0)
         return held
 
+    def as_numbers(self, inputs: Tensor) -> Tensor:
+        """The same inputs as floating-point numbers that the module takes alike, so that slopes can
+        be taken by them."""
+        return inputs.float()
+
     def make(self) -> nn.Module | None:
         """The module as `facts` describe it, its numbers being random; None where there is none."""
         return None
@@ -103,6 +110,13 @@ class Encoder(ABC):
             features: Inputs = spooled((module(part) for part in parts), MEMORY)
         module.train(training)
         return features
+
+    def feature_names(self, width: int, columns: Sequence[str] | None) -> list[str]:
+        """What each of so many features is called; `columns`: names of the numbers that are read.
+
+        Features of one name mean nothing alone and are spoken of together.
+        """
+        return [f"embedding of {KINDS[self.reads[0]]}"] * width
 
     def fact(self, key: str) -> Any:
         """Something learnt that is no tensor; an error before `fit`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -54,6 +55,14 @@ class Module(Encoder):
     def prepare(self, dataset: Dataset) -> Inputs:
         self.fact("of")
         return self._features.prepare(dataset) if dataset.images is None else dataset.images
+
+    def as_numbers(self, inputs: Tensor) -> Tensor:
+        """Pictures of bytes become 0 to 1, as in the module."""
+        return inputs.float() / 255 if inputs.dtype == torch.uint8 else inputs
+
+    def feature_names(self, width: int, columns: Sequence[str] | None) -> list[str]:
+        """Of the numbers that go into the module."""
+        return self._features.feature_names(width, columns)
 
     def settings(self) -> dict[str, Any]:
         sizes = {name: list(t.shape) for name, t in self.given.state_dict().items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -43,6 +43,12 @@ class Features(Encoder):
         names = ("largest",) if facts.get("sparse") else ("mean", "deviation")
         check_state("features", state, dict.fromkeys(names, (facts.get("width", -1),)))
         return super().restore(facts, state)
+
+    def feature_names(self, width: int, columns: Sequence[str] | None) -> list[str]:
+        """Those of the columns, or their numbers."""
+        if columns is not None and len(columns) == width:
+            return [*columns]
+        return [f"feature {number}" for number in range(width)]
 
     def prepare(self, dataset: Dataset) -> Inputs:
         width, sparse, x = self.fact("width"), self.fact("sparse"), _given(dataset)

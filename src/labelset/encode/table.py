@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -62,6 +62,11 @@ class Table(TFIDF):
             return _beside(texts, numbers)
         assert isinstance(texts, Tensor)  # after a decomposition
         return torch.cat([texts, numbers.dense()], dim=1)
+
+    def feature_names(self, width: int, columns: Sequence[str] | None) -> list[str]:
+        """Those of the texts, then those of the numbers."""
+        texts = super().feature_names(width, None)
+        return texts + self._numbers.feature_names(width - len(texts), columns)
 
     def restore(self, facts: Mapping[str, Any], state: Mapping[str, Tensor]) -> Self:
         """Be what wrote these; ValueError where they do not fit together."""

@@ -170,6 +170,13 @@ class TFIDF(Encoder):
         check.one_of("kind", kind, tuple(KINDS))
         return self._known[kind].strings() if kind in self._known else []
 
+    def feature_names(self, width: int, columns: Sequence[str] | None) -> list[str]:
+        """The terms in quotes, where they are of characters with that word in front."""
+        if self.svd:
+            return ["embedding of text"] * self.svd
+        fronts = {"words": "", "characters": "characters "}
+        return [f'{fronts[kind]}"{term}"' for kind in self._known for term in self.terms(kind)]
+
     def _analyzers(self) -> dict[str, Analyzer]:
         """How texts are cut, for each kind of terms there is."""
         every = {

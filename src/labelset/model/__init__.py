@@ -6,6 +6,7 @@ from labelset.lazy import door
 
 if TYPE_CHECKING:
     from labelset.model.blend import Blend, Part, mixed
+    from labelset.model.explanation import Explainer, Explanation, Reason, Share, Weights
     from labelset.model.folder import COMPARED, HEAD, SavedModel, Split, read_scores, score_batches
     from labelset.model.forest import Forest, log_odds
     from labelset.model.kernel import KernelMachine
@@ -20,15 +21,20 @@ __all__ = [
     "COMPARED",
     "HEAD",
     "Blend",
+    "Explainer",
+    "Explanation",
     "Forest",
     "KernelMachine",
     "Mlp",
     "NoScore",
     "Part",
     "Predictor",
+    "Reason",
     "SavedModel",
     "Scorer",
+    "Share",
     "Split",
+    "Weights",
     "all_numbers",
     "log_odds",
     "mixed",

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from labelset import calibrate, heads
 from labelset.calibrate import ProbMap
 from labelset.heads import Head
+from labelset.model.contributions import (
+    ENTRIES,
+    Contributions,
+    apart,
+    chord,
+    in_blocks,
+    logit,
+    of_model,
+)
 from labelset.model.forest import Forest, log_odds
 from labelset.model.kernel import KernelMachine
 from labelset.model.mlp import Mlp
 from labelset.model.scorer import Scorer, all_numbers
+
+Array = NDArray[Any]
 
 CLIP = 1e-9
 """How far from 0 and 1 a mean of probabilities stays before it becomes log-odds."""
@@ -38,7 +51,7 @@ class Part:
     calibrator: ProbMap
     """Its scores to probabilities."""
 
-    @cached_property
+    @functools.cached_property
     def scorer(self) -> Scorer:
         """Features to its scores."""
         return Scorer(self.model)
@@ -92,6 +105,36 @@ class Blend:
     def weights(self) -> list[float]:
         """Of the parts."""
         return [part.weight for part in self.parts]
+
+    # ---- explained ------------------------------------------------------------------------------
+
+    def contributions(self, features: Any, rows: Array, labels: Array) -> Contributions:
+        """Those of all parts, each through its calibrator and the log-odds of the mean."""
+        size = max(1, ENTRIES // (self.labels + int(features.shape[1])))
+        return in_blocks(rows, labels, size, lambda *pairs: self._contributions(features, *pairs))
+
+    def _contributions(self, features: Any, rows: Array, labels: Array) -> Contributions:
+        different, row = np.unique(rows, return_inverse=True)
+        some, at = features[torch.from_numpy(different)], np.arange(len(rows))
+        found: list[Contributions] = []
+        for part in self.parts:
+            scores = part.scorer.of_features(some).double()[row]
+
+            def p(v: Array, part: Part = part, scores: Tensor = scores) -> Array:
+                every = scores.clone()
+                every[at, labels] = torch.from_numpy(v)
+                chances: Array = part.calibrator(every)[at, labels].numpy() * part.weight
+                return chances
+
+            own = of_model(part.scorer.model, some, row, labels)
+            found.append(own.through(p, 0.1))
+        base = np.sum([own.base for own in found], axis=0)
+        total = np.sum([own.total() for own in found], axis=0)
+        slope = chord(lambda q: logit(q, CLIP), base, total, apart(base, total, CLIP))
+        found = [Contributions(slope * own.base, own.scaled(slope)) for own in found]
+        members = zip((part.name for part in self.parts), found, strict=True)
+        values = functools.reduce(operator.add, (own.values for own in found))
+        return Contributions(logit(base, CLIP), values, tuple(members))
 
     # ---- in files -------------------------------------------------------------------------------
 
@@ -170,8 +213,9 @@ def _part(number: int, described: Any, tensors: Mapping[str, Tensor]) -> Part:
 def estimator(kind: Any) -> Any:
     """The class of the estimators of that kind, which `SavedModel` keeps in place of a head.
 
-    Each has `labels`, `nbytes`, `scores(features)`, `tensors()` and `from_tensors(tensors)`, and
-    all but the blend have `width` and, for graphs, `module()`.
+    Each has `labels`, `nbytes`, `scores(features)`, `contributions(features, rows, labels)`,
+    `tensors()` and `from_tensors(tensors)`, and all but the blend have `width` and, for graphs,
+    `module()`.
     """
     kinds: dict[Any, Any] = {each.kind: each for each in ESTIMATORS}
     if not isinstance(kind, str) or kind not in kinds:

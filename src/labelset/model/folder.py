@@ -8,6 +8,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +32,14 @@ from labelset.heads import Head
 from labelset.labels import Labels
 from labelset.losses import Loss, describe_loss, read_loss
 from labelset.model.blend import estimator
+from labelset.model.explanation import (
+    Explainer,
+    Explanation,
+    Reason,
+    Weights,
+    label_numbers,
+    largest_weights,
+)
 from labelset.model.predictor import Predictor
 from labelset.model.scorer import Scorer, all_numbers
 
@@ -170,9 +179,39 @@ class SavedModel:
         predictor = self.predictor
         return torch.cat([predictor.probabilities(scores) for scores in self._scores_of(rows)])
 
+    # ---- explained ------------------------------------------------------------------------------
+
+    def explain(self, rows: Any, labels: Any = None, top: int = 10) -> Explanation:
+        """Why new rows, given as for `predict`, have their scores: of each row and label what the
+        features add, the `top` largest by name.
+
+        labels: names or numbers; those that are predicted unless given, or of a row without any the
+        most probable one.
+        """
+        explainer, predictor = Explainer(self, top), self.predictor.or_sigmoid()
+        chosen = None if labels is None else label_numbers(self.names, labels)
+        reasons: list[Reason] = []
+        first = 0
+        for some in new_rows(rows, self._schema()):
+            scores = all_numbers(explainer.scorer(some))
+            asked = [chosen] * len(some) if chosen is not None else _asked(predictor, scores)
+            reasons += explainer(some, asked, scores, first)
+            first += len(some)
+        return Explanation(reasons)
+
+    def weights(self, labels: Any = None, top: int = 10) -> list[Weights]:
+        """The features that weigh most for these labels, given by name or number, or for all of
+        them: of linear models and forests, and of those in a blend."""
+        chosen = range(len(self.names)) if labels is None else label_numbers(self.names, labels)
+        return [*largest_weights(self, chosen, top)]
+
+    def _schema(self) -> Schema | None:
+        saved = self.about.get("schema")
+        return None if saved is None else Schema.from_json(saved)
+
     def _scores_of(self, rows: Any) -> Iterator[Tensor]:
-        saved, scorer, count = self.about.get("schema"), self.scorer(), 0
-        for some in new_rows(rows, None if saved is None else Schema.from_json(saved)):
+        scorer, count = self.scorer(), 0
+        for some in new_rows(rows, self._schema()):
             yield all_numbers(scorer(some))
             count += len(some)
         if not count:
@@ -302,6 +341,15 @@ class SavedModel:
             return model
         except DAMAGE as error:
             raise ValueError(f"{path}: damaged run: {_reason(error)}") from None
+
+
+def _asked(predictor: Predictor, scores: Tensor) -> list[list[int]]:
+    """The labels that are predicted, or the most probable one."""
+    p = predictor.probabilities(scores)
+    sets, most = predictor.decide(p), p.argmax(1).tolist()
+    ends = pairwise(sets.indptr.tolist())
+    each = [sets.indices[start:end].tolist() for start, end in ends]
+    return [on or [best] for on, best in zip(each, most, strict=True)]
 
 
 def _own_sum(about: dict[str, Any]) -> str:

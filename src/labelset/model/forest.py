@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from labelset import csr
 from labelset.data import SparseRows
+from labelset.model.contributions import Contributions, apart, dense, in_blocks, logit
+from labelset.model.paths import Paths
 
 LEVELS = 2000
 """The deepest tree: each level costs a step of evaluation, and a crafted file must not cost
@@ -34,6 +36,8 @@ FILE = {
     "shape": torch.int64,
 }
 """The tensors of a file and their types."""
+SIZES = "leaf_sizes"
+"""One more, float32, in files of forests that know how many rows each leaf was grown of."""
 
 Array = NDArray[Any]
 
@@ -69,6 +73,9 @@ class Forest:
     """(leaves, labels) in the order of the nodes."""
     width: int
     """How many features a row has."""
+    sizes: Tensor | None = None
+    """(leaves,) float32: the training rows in each leaf, which tell what an inner node says on
+    average; None: leaves count alike."""
 
     def __post_init__(self) -> None:
         for name in ("feature", "threshold", "starts"):
@@ -87,12 +94,13 @@ class Forest:
         """
         positive = _positive(fitted)  # the trees themselves count classes from 0
         parts = [_of_tree(tree, positive) for tree in fitted.estimators_]
-        features, thresholds, tables = zip(*parts, strict=True)
+        features, thresholds, tables, sizes = zip(*parts, strict=True)
         lengths = torch.tensor([len(feature) for feature in features])
         feature = torch.from_numpy(np.concatenate(features))
         threshold = torch.from_numpy(np.concatenate(thresholds))
         leaves = SparseRows.stack(tables)
-        return cls(feature, threshold, csr.cumulate(lengths), leaves, int(fitted.n_features_in_))
+        starts, every = csr.cumulate(lengths), torch.from_numpy(np.concatenate(sizes))
+        return cls(feature, threshold, starts, leaves, int(fitted.n_features_in_), every)
 
     @classmethod
     def from_tree(cls, fitted: Any, shares: SparseRows) -> Forest:
@@ -103,19 +111,22 @@ class Forest:
         feature, threshold, leaves = _levels(fitted.tree_)
         starts = torch.tensor([0, len(feature)])
         own = (torch.from_numpy(feature), torch.from_numpy(threshold), starts)
-        return cls(*own, shares[torch.from_numpy(leaves)], int(fitted.n_features_in_))
+        sizes = torch.from_numpy(_sizes(fitted.tree_, leaves))
+        return cls(*own, shares[torch.from_numpy(leaves)], int(fitted.n_features_in_), sizes)
 
     @classmethod
     def stack(cls, parts: Sequence[Forest]) -> Forest:
         """All trees of several forests that take the same features and give the same labels."""
         if not parts or len({(part.width, part.labels) for part in parts}) != 1:
             raise ValueError(f"stack needs forests of the same features and labels, got {parts}")
+        sizes = [part.sizes for part in parts if part.sizes is not None]
         return cls(
             torch.cat([part.feature for part in parts]),
             torch.cat([part.threshold for part in parts]),
             csr.cumulate(torch.cat([part.starts.diff() for part in parts])),
             SparseRows.stack([part.leaves for part in parts]),
             parts[0].width,
+            torch.cat(sizes) if len(sizes) == len(parts) else None,
         )
 
     # ---- what is in it --------------------------------------------------------------------------
@@ -135,8 +146,8 @@ class Forest:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        own = (self.feature, self.threshold, self.starts)
-        return self.leaves.nbytes + sum(t.numel() * t.element_size() for t in own)
+        own = (self.feature, self.threshold, self.starts, self.sizes)
+        return self.leaves.nbytes + sum(t.nbytes for t in own if t is not None)
 
     @cached_property
     def _links(self) -> tuple[Array, Array]:
@@ -225,6 +236,35 @@ class Forest:
         """`scores` as a module of plain operations, whose `forward` takes dense float32 rows."""
         return _Module(self)
 
+    # ---- explained ------------------------------------------------------------------------------
+
+    @cached_property
+    def _paths(self) -> Paths:
+        sizes = None if self.sizes is None else self.sizes.double().numpy()
+        nodes = self.feature.numpy(), self.threshold.numpy(), self.starts.numpy()
+        return Paths(*nodes, *self._links, self._table, sizes)
+
+    def contributions(self, features: Any, rows: Array, labels: Array) -> Contributions:
+        """Each split on a row's way changes what trees say of a label: that is due to its feature.
+
+        The changes add up to the probability less the share in all training rows; what turns
+        these into log-odds is shared out in proportion.
+        """
+        size = max(1, ENTRIES // max(self.width, 16 * len(self)))
+        return in_blocks(rows, labels, size, lambda *pairs: self._contributions(features, *pairs))
+
+    def _contributions(self, features: Any, rows: Array, labels: Array) -> Contributions:
+        different, row = np.unique(rows, return_inverse=True)
+        x = dense(features, different).astype(np.float32)
+        base, values = self._paths.changes(x, row, labels)
+        found = Contributions(base, values)
+        return found.through(lambda p: logit(p, CLIP), apart(base, found.total(), CLIP))
+
+    def importances(self, label: int) -> Array:
+        """(features,) that add up to 1: by how much the splits by each tell rows with the label
+        from rows without it, the decrease of the variance."""
+        return self._paths.decreases(label, self.width)
+
     # ---- in files -------------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
@@ -238,12 +278,13 @@ class Forest:
             "leaf_values": self.leaves.filled(),
             "shape": torch.tensor([self.width, self.labels]),
         }
-        return {name: t.to(FILE[name]).contiguous() for name, t in held.items()}
+        sizes = {} if self.sizes is None else {SIZES: self.sizes.contiguous()}
+        return {name: t.to(FILE[name]).contiguous() for name, t in held.items()} | sizes
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Forest:
         """The forest that `tensors` described; ValueError where they describe none."""
-        if {*tensors} != {*FILE}:
+        if {*tensors} - {SIZES} != {*FILE}:
             raise ValueError(f"a forest has the tensors {', '.join(FILE)}, got {[*tensors]}")
         for name, dtype in FILE.items():
             if tensors[name].dtype != dtype or tensors[name].ndim != 1:
@@ -261,7 +302,8 @@ class Forest:
             )
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"the leaves of a forest: {error}") from None
-        return cls(tensors["feature"], tensors["threshold"], tensors["starts"], leaves, width)
+        own = (tensors["feature"], tensors["threshold"], tensors["starts"])
+        return cls(*own, leaves, width, tensors.get(SIZES))
 
 
 def log_odds(probabilities: Tensor, clip: float = CLIP) -> Tensor:
@@ -366,13 +408,19 @@ def _positive(fitted: Any) -> list[int | None]:
     return [next((int(i) for i in np.flatnonzero(known == 1)), None) for known in classes]
 
 
-def _of_tree(fitted: Any, positive: Sequence[int | None]) -> tuple[Array, Array, SparseRows]:
-    """Features, thresholds and leaves of one tree, its nodes level by level."""
+def _of_tree(fitted: Any, positive: Sequence[int | None]) -> tuple[Array, Array, SparseRows, Array]:
+    """Features, thresholds, leaves and their sizes of one tree, its nodes level by level."""
     feature, threshold, leaves = _levels(fitted.tree_)
     column = np.array([0 if at is None else at for at in positive])
     shares = fitted.tree_.value[leaves][:, np.arange(len(column)), column]
     shares[:, [at is None for at in positive]] = 0.0
-    return feature, threshold, shares_table(shares)
+    return feature, threshold, shares_table(shares), _sizes(fitted.tree_, leaves)
+
+
+def _sizes(tree: Any, leaves: Array) -> Array:
+    """(leaves,) float32: how much the rows of each weigh together; rows may weigh 0."""
+    sizes: Array = np.maximum(tree.weighted_n_node_samples[leaves], 1e-6).astype(np.float32)
+    return sizes
 
 
 def _levels(tree: Any) -> tuple[Array, Array, Array]:
@@ -429,6 +477,12 @@ def _check(forest: Forest) -> None:
     if len(forest.leaves) != len(feature) - before[-1]:
         got = f"{len(forest.leaves)} for {len(feature) - before[-1]}"
         raise ValueError(f"a forest has one row of values per leaf, got {got}")
+    sizes = forest.sizes
+    if sizes is not None and (sizes.dtype != torch.float32 or sizes.shape != (len(forest.leaves),)):
+        got = f"{sizes.dtype} {tuple(sizes.shape)}"
+        raise ValueError(f"{SIZES} of a forest must be float32, one for each leaf, got {got}")
+    if sizes is not None and not bool(((sizes > 0) & sizes.isfinite()).all()):
+        raise ValueError(f"{SIZES} of a forest must be finite and above 0")
     # level by level: as many nodes as twice the inner nodes above, until the tree is used up
     low, end = starts.numpy()[:-1], starts.numpy()[1:]
     high = low + 1

@@ -6,17 +6,32 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, logsigmoid
 
 from labelset.data import SparseRows
 from labelset.losses import FAR, Loss, describe_loss, read_loss
+from labelset.model.contributions import (
+    Contributions,
+    apart,
+    chord,
+    in_blocks,
+    integrated,
+    logit,
+)
+
+Array = NDArray[Any]
 
 MOST = 30.0
 """How large log-odds may be: those of a link that gives 0 or 1 would be infinite."""
+TINY = 1e-14
+"""A probability below that of any such log-odds."""
 ENTRIES = 1 << 22
 """Hidden units, features or scores of rows that are in memory together."""
 LARGEST = 1 << 16
@@ -172,6 +187,75 @@ class Mlp:
         """`scores` as a module of plain operations, whose `forward` takes dense features."""
         return _Module(self)
 
+    # ---- explained ------------------------------------------------------------------------------
+
+    def contributions(self, features: Any, rows: Array, labels: Array) -> Contributions:
+        """Integrated gradients of each member's logits, through what makes scores of them."""
+        size = max(1, ENTRIES // (16 * max(self.first[0].numel(), self.width)))
+        return in_blocks(rows, labels, size, lambda *pairs: self._contributions(features, *pairs))
+
+    def _contributions(self, features: Any, rows: Array, labels: Array) -> Contributions:
+        some, first = features[torch.from_numpy(rows)], self.wide.first.flatten(1)
+        x = some if isinstance(some, SparseRows) else some.to(first)
+        shape = (-1, *self.first.shape[1:])
+        ways, starts = (x @ first).view(shape), -(self.wide.centre @ first).view(shape)
+        each = (self._slopes(k, starts[0, k], ways[:, k], labels) for k in range(len(self)))
+        low, high, slopes = (np.stack(member, axis=1) for member in zip(*each, strict=True))
+        factors, base = self._factors(low, high, labels)
+        worth = torch.from_numpy(slopes * factors[:, :, None]).flatten(1)
+        return Contributions(base, _times(x, worth, first))
+
+    def _slopes(
+        self, k: int, start: Tensor, way: Tensor, labels: Array
+    ) -> tuple[Array, Array, Array]:
+        """(pairs,) a member's logits at zeros and at the row; (pairs, units) their mean slopes in
+        between, by the first hidden units before a nonlinearity."""
+
+        def value(which: Array, t: Array) -> Array:
+            z = start + torch.from_numpy(t)[:, None] * way[which]
+            return self._logits(k, z, labels[which]).numpy()
+
+        def slopes(which: Array, t: Array) -> Array:
+            z = (start + torch.from_numpy(t)[:, None] * way[which]).requires_grad_()
+            with torch.enable_grad():
+                picked = self._logits(k, z, labels[which]).sum()
+            return torch.autograd.grad(picked, z)[0].numpy()
+
+        def sums(which: Array, slopes: Array) -> Array:
+            added: Array = (way[which].numpy() * slopes).sum(1)
+            return added
+
+        every = np.arange(len(labels))
+        with torch.no_grad():
+            found = integrated(len(labels), value, slopes, sums)
+            return value(every, every * 0.0), value(every, every * 0.0 + 1), found
+
+    def _logits(self, k: int, z: Tensor, labels: Array) -> Tensor:
+        """(pairs,): a member's logit of a label, from (pairs, units) before the first shift."""
+        wide = self.wide
+        h = layer_norm(z + wide.shift[0, k], z.shape[1:]).relu()
+        for weight, shift in zip(wide.inner[:, k], wide.shift[1:, k], strict=True):
+            h = layer_norm(h @ weight + shift, z.shape[1:]).relu()
+        return (h * wide.last[k][:, labels].T).sum(1) + wide.bias[k, labels]
+
+    def _factors(self, low: Array, high: Array, labels: Array) -> tuple[Array, Array]:
+        """(pairs, members) what a member's logit is worth to the score, between these (pairs,
+        members) logits; and the scores of the first."""
+        if not self.linked:
+            return np.full(low.shape, 1 / len(self)), low.mean(1)
+
+        def p(v: Array) -> Array:
+            every, at = torch.zeros(*v.shape, self.labels).double(), torch.from_numpy(labels)
+            at = at[:, None, None].expand(*v.shape, 1)
+            every.scatter_(2, at, torch.from_numpy(v)[:, :, None].clamp(-FAR, FAR))
+            odds = every if self.loss is None else self.loss.log_odds(every.flatten(0, 1))
+            odds = odds.view(every.shape).gather(2, at)[:, :, 0]
+            return odds.clamp(-MOST, MOST).sigmoid().numpy()
+
+        each, start, end = chord(p, low, high, 1e-3), p(low).mean(1), p(high).mean(1)
+        outer = chord(lambda q: logit(q, TINY), start, end, apart(start, end, TINY))
+        return each * outer[:, None] / len(self), logit(start, TINY)
+
     # ---- in files -------------------------------------------------------------------------------
 
     def _weights(self) -> dict[str, Tensor]:
@@ -229,6 +313,18 @@ class _Module(nn.Module):
             weight = self.inner[layer - 1, k] if layer else self.first[:, k]
             x = layer_norm(x @ weight + self.shift[layer, k], weight.shape[1:]).relu()
         return x @ self.last[k] + self.bias[k]
+
+
+def _times(x: Tensor | SparseRows, slopes: Tensor, first: Tensor) -> Any:
+    """(pairs, features) scipy matrix: each feature times its slope, from those of hidden units."""
+    from scipy.sparse import csr_matrix
+
+    if isinstance(x, Tensor):
+        return csr_matrix((x * (slopes @ first.T)).numpy())
+    starts, columns = x.indptr.tolist(), x.indices.long()
+    each = [first[columns[a:b]] @ s for (a, b), s in zip(pairwise(starts), slopes, strict=True)]
+    values = torch.cat([*each, torch.zeros(0)]) * x.filled().double()
+    return csr_matrix((values.numpy(), columns.numpy(), x.indptr.numpy()), shape=x.shape)
 
 
 def units(z: Tensor, shift: Tensor) -> Tensor:
