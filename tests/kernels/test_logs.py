@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import labelset as ls
-from labelset.formulas.evaluator import evaluate
+from labelset.formulas.formula import evaluate
 from labelset.formulas.passes import split_log
 
 

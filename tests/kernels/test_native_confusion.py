@@ -6,7 +6,7 @@ import torch
 
 from labelset import Labels, losses
 from labelset.formulas import Formula
-from labelset.formulas.evaluator import OPERATIONS, evaluate
+from labelset.formulas.formula import OPERATIONS, evaluate
 from labelset.kernels import differentiable
 from labelset.kernels.confusion import confusion, traced_metric
 from labelset.kernels.native import confusion as native_confusion

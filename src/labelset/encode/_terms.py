@@ -20,7 +20,6 @@ from torch import Tensor
 from labelset import csr
 from labelset.data import SparseRows
 from labelset.data.store import blocks
-from labelset.extensions import warn_slow
 
 try:
     from labelset.encode import _ngrams
@@ -121,6 +120,8 @@ def learn(analyzer: Analyzer, texts: Sequence[str], least: int, most: int) -> Le
     ['apple', 'red']
     """
     if _ngrams is None:
+        from labelset.extensions import warn_slow
+
         warn_slow()
         return _learnt_slowly(analyzer, texts, least, most)
     table = _ngrams.table(*analyzer, b"", b"")
@@ -152,6 +153,8 @@ def weigh(kinds: Sequence[Terms], idf: Tensor, sublinear: bool, texts: Sequence[
     if not len(texts):
         return SparseRows.from_csr([0], [], width)
     if _ngrams is None:
+        from labelset.extensions import warn_slow
+
         warn_slow()
         return _weighed_slowly(kinds, idf, sublinear, texts)
     tables, weights = tuple(terms.table for terms in kinds), idf.float().numpy()

@@ -10,14 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labelset.formulas.evaluator import evaluate
-from labelset.formulas.formula import Formula
+from labelset.formulas.formula import Formula, evaluate
 from labelset.formulas.passes import lower
 from labelset.formulas.tracer import trace
 from labelset.kernels.autograd import Kernel, Result
 from labelset.kernels.native.axes import LogSums, log_sums, log_sums_gradient
 from labelset.kernels.selection import label_types
-from labelset.kernels.triton.source import source
 from labelset.labels import Labels
 
 
@@ -33,6 +31,8 @@ class Way:
 
     @cached_property
     def text(self) -> str:
+        from labelset.kernels.triton.source import source
+
         return source(*self.value, 3)
 
 

@@ -17,7 +17,6 @@ from labelset.kernels.autograd import Kernel, Result
 from labelset.kernels.native.confusion import Ratio, ratio, soft_ratios
 from labelset.kernels.native.program import Program, check_room
 from labelset.kernels.selection import label_types
-from labelset.kernels.triton.source import source
 from labelset.labels import Labels
 
 Outputs = tuple[Formula, tuple[int, ...]]
@@ -53,6 +52,8 @@ class SmoothMetric:
 
     def text(self, short: bool) -> tuple[str, str, str]:
         """Triton functions of the decision, its slopes and the ratio; `short`: 16-bit scores."""
+        from labelset.kernels.triton.source import source
+
         if short not in self.texts:
             formula, outputs = self.decide
             inputs = 1 + len(self.columns)

@@ -19,7 +19,6 @@ from labelset.kernels.autograd import Kernel, Result
 from labelset.kernels.native.calls import separable_loop
 from labelset.kernels.native.pairs import blocks
 from labelset.kernels.native.program import Program
-from labelset.kernels.triton.source import source
 from labelset.labels import Labels
 
 FEW = 2**17  # pairs; with fewer, calls of torch cost more than what they compute
@@ -134,6 +133,8 @@ class Traced:
 
     @cached_property
     def text(self) -> str:
+        from labelset.kernels.triton.source import source
+
         return source(self.formula, self.outputs, 1 + len(self.columns))
 
     @cached_property

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labelset.extensions import warn_slow
 from labelset.kernels.native.calls import available
 from labelset.labels import Labels
 from labelset.torch_private import is_wrapped
@@ -30,6 +29,8 @@ def choose(impl: str, scores: Tensor, labels: Any = None) -> str:
     why = missing(impl, scores) or _reserved(labels)
     if impl == "auto":
         if why == NOT_BUILT:
+            from labelset.extensions import warn_slow
+
             warn_slow()
         return "eager" if why else ("native" if scores.device.type == "cpu" else "triton")
     if why:

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from labelset.formulas.evaluator import evaluate
-from labelset.formulas.formula import Formula
+from labelset.formulas.formula import Formula, evaluate
 from labelset.formulas.passes import SplitLog, lower, shared, split_log
 from labelset.formulas.tracer import trace
 from labelset.kernels.autograd import Kernel, Result
 from labelset.kernels.native.calls import separable_loop
 from labelset.kernels.native.program import Program, check_room
 from labelset.kernels.selection import label_kind, label_types
-from labelset.kernels.triton.source import compiled, source
 from labelset.labels import Labels
 
 Side = Callable[[Tensor], Tensor]
@@ -39,6 +37,8 @@ class Pair:
 
     def text(self, soft: bool, short: bool) -> str:
         """The Triton function of one of the two, for 16-bit scores if `short`."""
+        from labelset.kernels.triton.source import source
+
         if (soft, short) not in self.texts:
             formula, outputs = self.soft if soft else self.hard
             inputs = (1 if soft else 2) + len(self.columns)
@@ -47,6 +47,8 @@ class Pair:
 
     def function(self, soft: bool, short: bool) -> Any:
         """That function itself."""
+        from labelset.kernels.triton.source import compiled
+
         return compiled(self.text(soft, short))
 
     @cached_property
@@ -64,6 +66,8 @@ class Pair:
     @cached_property
     def off_function(self) -> Any:
         """The Triton function of that, for 16-bit scores."""
+        from labelset.kernels.triton.source import compiled, source
+
         return compiled(source(self.off.formula, self.off.outputs, 1, short=True))
 
     @cached_property

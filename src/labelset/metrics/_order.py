@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from labelset import csr
-from labelset.extensions import warn_slow
 from labelset.labels import Labels
 from labelset.metrics._base import ratio
 
@@ -144,6 +143,8 @@ def _without_unknown(v: Tensor, y: Labels) -> tuple[Tensor, Labels]:
 def _compiled(v: Tensor) -> bool:
     """Whether these scores can be counted in C."""
     if _count is None:
+        from labelset.extensions import warn_slow
+
         warn_slow()
     return _count is not None and v.device.type == "cpu"
 

@@ -12,8 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labelset.extensions import warn_slow
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NIL = {False: 1e-11, True: 1e-22}  # norms that count as 0 until proven otherwise, by precision
@@ -28,6 +26,8 @@ except ImportError:  # numpy does the same, slower, and nothing does quadruple p
 def compiled() -> bool:
     """Whether the compiled solver is there."""
     if solver is None:
+        from labelset.extensions import warn_slow
+
         warn_slow()
     return solver is not None
 

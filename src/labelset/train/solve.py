@@ -10,7 +10,6 @@ from torch import Tensor
 
 from labelset import check, heads
 from labelset.data import SparseRows
-from labelset.extensions import warn_slow
 from labelset.heads import Head, store_by_feature
 from labelset.labels import Labels
 from labelset.losses import Loss, describe_loss
@@ -73,6 +72,8 @@ def solve(
             solutions = DualPasses(rows, features, seed).run(chains, watch)
             separately = []
         else:
+            from labelset.extensions import warn_slow
+
             warn_slow()
     todo: Jobs = []
     for i in together:
