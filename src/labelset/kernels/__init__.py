@@ -5,14 +5,18 @@ from typing import TYPE_CHECKING
 from labelset.lazy import door
 
 if TYPE_CHECKING:
-    from labelset.kernels.autograd import Kernel, Result, compiled, differentiable, multiplied
-    from labelset.kernels.selection import (
+    from labelset.kernels.dispatch import (
         IMPLEMENTATIONS,
+        Kernel,
+        Result,
         choose,
+        compiled,
+        differentiable,
         has_triton,
         in_use,
         label_types,
         missing,
+        multiplied,
         signature,
     )
 else:

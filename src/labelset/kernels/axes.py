@@ -13,9 +13,8 @@ from torch import Tensor
 from labelset.formulas.formula import Formula, evaluate
 from labelset.formulas.passes import lower
 from labelset.formulas.tracer import trace
-from labelset.kernels.autograd import Kernel, Result
+from labelset.kernels.dispatch import Kernel, Result, label_types
 from labelset.kernels.native.axes import LogSums, log_sums, log_sums_gradient
-from labelset.kernels.selection import label_types
 from labelset.labels import Labels
 
 

@@ -13,10 +13,9 @@ from torch import Tensor
 from labelset.formulas.formula import Formula
 from labelset.formulas.passes import lower
 from labelset.formulas.tracer import trace
-from labelset.kernels.autograd import Kernel, Result
+from labelset.kernels.dispatch import Kernel, Result, label_types
 from labelset.kernels.native.confusion import Ratio, ratio, soft_ratios
 from labelset.kernels.native.program import Program, check_room
-from labelset.kernels.selection import label_types
 from labelset.labels import Labels
 
 Outputs = tuple[Formula, tuple[int, ...]]

@@ -15,7 +15,7 @@ from labelset import check
 from labelset.formulas.formula import Formula
 from labelset.formulas.passes import lower
 from labelset.formulas.tracer import NotTraceable, trace
-from labelset.kernels.autograd import Kernel, Result
+from labelset.kernels.dispatch import Kernel, Result
 from labelset.kernels.native.calls import separable_loop
 from labelset.kernels.native.pairs import blocks
 from labelset.kernels.native.program import Program

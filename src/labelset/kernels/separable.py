@@ -13,10 +13,9 @@ from torch import Tensor
 from labelset.formulas.formula import Formula, evaluate
 from labelset.formulas.passes import SplitLog, lower, shared, split_log
 from labelset.formulas.tracer import trace
-from labelset.kernels.autograd import Kernel, Result
+from labelset.kernels.dispatch import Kernel, Result, label_kind, label_types
 from labelset.kernels.native.calls import separable_loop
 from labelset.kernels.native.program import Program, check_room
-from labelset.kernels.selection import label_kind, label_types
 from labelset.labels import Labels
 
 Side = Callable[[Tensor], Tensor]

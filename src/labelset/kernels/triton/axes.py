@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labelset.kernels.autograd import Kernel, Result
-from labelset.kernels.selection import LabelTypes, label_kind
+from labelset.kernels.dispatch import Kernel, LabelTypes, Result, label_kind
 from labelset.kernels.triton.axes_kernels import KEPT, STATE, back, finish, log_sums, single_block
 from labelset.kernels.triton.launch import ASSERTING, BoundLaunch, Launch, numbers, parts
 from labelset.kernels.triton.layout import Layout, Tuning, is_small, label_arrays, layout

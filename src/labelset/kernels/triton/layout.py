@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from labelset import check
-from labelset.kernels.selection import place_type
+from labelset.kernels.dispatch import place_type
 from labelset.kernels.triton.launch import current
 from labelset.kernels.triton.tile import search_blocks
 from labelset.labels import Labels

@@ -16,7 +16,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from labelset.kernels.selection import interpreting
+from labelset.kernels.dispatch import interpreting
 from labelset.kernels.triton.launch import ALIGNED, Launch, current
 from labelset.kernels.triton.product_kernels import part_of_sum, product_tiles, sgd, sgd_of_product
 

@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labelset.kernels.autograd import Kernel, Result
-from labelset.kernels.selection import LabelTypes, label_kind
+from labelset.kernels.dispatch import Kernel, LabelTypes, Result, label_kind
 from labelset.kernels.triton.launch import (
     ASSERTING,
     BoundLaunch,
