@@ -266,6 +266,12 @@ class Catalog(Generic[T]):
 
     def build(self, name: str, **settings: Any) -> T:
         """The object of that name with these hyperparameters, the rest at their defaults."""
+        known = self.known(name, settings)
+        return self.get(name)(**{known[key].name: value for key, value in settings.items()})
+
+    def known(self, name: str, settings: Iterable[str] = ()) -> dict[str, Hyper]:
+        """The hyperparameters of that name, which must hold these and need no others: all that
+        the files tell of whether `build` will do."""
         known = self.entry(name).hyperparameters
         for key in settings:
             if key not in known:
@@ -276,4 +282,4 @@ class Catalog(Generic[T]):
         missing = [k for k, f in known.items() if f.default is MISSING and k not in settings]
         if missing:
             raise TypeError(f"{self.what} {name!r} needs {' and '.join(missing)}")
-        return self.get(name)(**{known[key].name: value for key, value in settings.items()})
+        return known

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from labelset import Labels, proofs
-from labelset.proofs import _device, _device_interior, verify
+from labelset.proofs import _device, verification, verify
 from labelset.proofs._device import SignedRows
 from labelset.proofs.problem import distinct, read_model, signs_of
 
@@ -20,7 +20,7 @@ def on_device(weight, sets, bias=None):
     problem = read_model(weight, bias)
     each, which = distinct(Labels.from_dense(sets))
     found = [v for part in _device.batches(problem, each, CPU) for v in _prover(problem)(part)]
-    verdicts = proofs._on_device(problem, each, CPU, 60.0, None)
+    verdicts = verification._on_device(problem, each, CPU, 60.0, None)
     return proofs.Verification(problem, each, which, verdicts), sum(v is None for v in found)
 
 
@@ -235,10 +235,10 @@ def test_a_newton_step_meets_its_equations(unknown):
     rows = signed(weight, sets)
     working = rows.working(torch.arange(30).expand(6, -1))
     known = rows.signs != 0
-    at = _device_interior.begin(working, _device.halves(rows.signs))
+    at = _device.begin(working, _device.halves(rows.signs))
     moving, gap = torch.ones(6, dtype=torch.bool), at.gap
     for _ in range(5):
-        at, good = _device_interior.step(working, at, 1.0, moving)
+        at, good = _device.step(working, at, 1.0, moving)
         assert good.all()
         assert (at.s > 0).all()
         assert (at.lam > 0).all()
@@ -248,7 +248,7 @@ def test_a_newton_step_meets_its_equations(unknown):
         torch.testing.assert_close((w @ rows.unit.T * rows.signs - t)[known], at.s[known])
         assert (at.s[~known] == 2).all()
     assert (at.gap < 0.1 * gap).all()
-    still, good = _device_interior.step(working, at, 1.0, ~moving)
+    still, good = _device.step(working, at, 1.0, ~moving)
     assert not good.any()
     torch.testing.assert_close(still.lam, at.lam, rtol=0, atol=0)
 
@@ -258,7 +258,7 @@ def test_progress_counts_every_label_set():
     weight[0] = 0.0  # left to the processor
     told = []
     problem, each = read_model(weight), distinct(Labels.from_dense(sets))[0]
-    proofs._on_device(problem, each, CPU, 60.0, lambda *at: told.append(at))
+    verification._on_device(problem, each, CPU, 60.0, lambda *at: told.append(at))
     assert told[-1] == (len(each), len(each))
 
 

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from labelset.proofs import _least_norm, _search, verify
-from labelset.proofs._least_norm import WorkingSets
+from labelset.proofs import _search, verify
+from labelset.proofs._search import WorkingSets
 
-needs_compiler = pytest.mark.skipif(_least_norm.solver is None, reason="nothing was compiled")
+needs_compiler = pytest.mark.skipif(_search.solver is None, reason="nothing was compiled")
 
 
 def problem(n, d, seed=0):
@@ -74,7 +74,7 @@ def test_many_rounds_end_where_plain_numpy_ends(monkeypatch, n, d):
     sets[8:] ^= rng.random((8, n)) < 0.002
     fast = verify(weight, sets)
     fast.check()
-    monkeypatch.setattr(_least_norm, "solver", None)
+    monkeypatch.setattr(_search, "solver", None)
     slow = verify(weight, sets)
     assert slow.status.tolist() == fast.status.tolist()
     assert len(set(slow.status)) == 2

@@ -17,7 +17,7 @@ from labelset.proofs import (
     ProofFailed,
     Verification,
     _exact,
-    _least_norm,
+    _search,
     problem,
     verify,
 )
@@ -295,7 +295,7 @@ def test_without_the_compiled_solver(monkeypatch):
     weight, sets = rng.standard_normal((40, 5)), rng.random((30, 40)) < 0.5
     sets[:15] = rng.standard_normal((15, 5)) @ weight.T > 0
     fast = verify(weight, sets)
-    monkeypatch.setattr(_least_norm, "solver", None)
+    monkeypatch.setattr(_search, "solver", None)
     slow = verify(weight, sets)
     assert slow.status.tolist() == fast.status.tolist()
     np.testing.assert_allclose(slow.radius, fast.radius, rtol=1e-6)
@@ -304,7 +304,7 @@ def test_without_the_compiled_solver(monkeypatch):
 
 def test_least_norm_points_by_hand():
     square = np.array([[1.0, 1.0], [1.0, -1.0], [2.0, 0.0]])
-    corral, weight = _least_norm.least_norm(square, [], np.empty(0), 1e-12, 1e-24, 100)
+    corral, weight = _search.least_norm(square, [], np.empty(0), 1e-12, 1e-24, 100)
     np.testing.assert_allclose(weight @ square[corral], [1.0, 0.0], atol=1e-12)
 
 

@@ -9,12 +9,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labelset import check, data, model
+from labelset import check, data
 from labelset.cli.options import writable
 from labelset.ranks import Ranks, under_torchrun
 from labelset.terminal import ProgressBar
 
 if TYPE_CHECKING:
+    from labelset.model import SavedModel
     from labelset.proofs import Verification
 
 VERIFY = """Which label sets can a linear output layer produce at all, whatever its input?
@@ -58,7 +59,11 @@ def run(args: argparse.Namespace) -> int:
     from labelset.proofs import verify
 
     check.whole("--most", args.most)
-    saved = model.SavedModel.open(args.model) if Path(args.model).is_dir() else None
+    saved = None
+    if Path(args.model).is_dir():
+        from labelset.model import SavedModel
+
+        saved = SavedModel.open(args.model)
     weight, bias = _matrix(args, saved)
     labels, label_names, split = _labels(args, saved, len(weight))
     if args.out:
@@ -106,7 +111,7 @@ def check_in_shares(result: Verification, ranks: Ranks) -> None:
         result.verdicts[rank :: ranks.size] = verdicts
 
 
-def _matrix(args: argparse.Namespace, saved: model.SavedModel | None) -> tuple[Any, Any]:
+def _matrix(args: argparse.Namespace, saved: SavedModel | None) -> tuple[Any, Any]:
     from labelset.proofs import read_matrix
 
     if saved is None:
@@ -124,14 +129,16 @@ def _matrix(args: argparse.Namespace, saved: model.SavedModel | None) -> tuple[A
 
 def _others(path: str) -> str:
     """The candidates of a comparison that have a head, and how to name one."""
-    heads = sorted(Path(path).glob(f"work/*/*/{model.HEAD}"))
+    from labelset.model import HEAD
+
+    heads = sorted(Path(path).glob(f"work/*/*/{HEAD}"))
     if not heads:
         return ""
     names = ", ".join(dict.fromkeys(file.parent.parent.name for file in heads))
     return f"; of its candidates {names} have one: labelset verify {heads[0].parent}"
 
 
-def _labels(args: argparse.Namespace, saved: model.SavedModel | None, n: int) -> data.LabelFile:
+def _labels(args: argparse.Namespace, saved: SavedModel | None, n: int) -> data.LabelFile:
     """Those of the file; without one, the test rows of the run."""
     if args.labels:
         return data.read_labels(args.labels, n=n)

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from labelset.data.dataset import Dataset, digest
     from labelset.data.description import Description, Schema
     from labelset.data.guess import Doubtful, Guess
+    from labelset.data.label_column import LabelFile, read_labels
     from labelset.data.missing import drop_labels, drop_train_labels
-    from labelset.data.reader import LabelFile, load, read_labels, stream
+    from labelset.data.reader import load, stream
     from labelset.data.sparse import SparseRows
     from labelset.data.split import (
         deal_folds,

@@ -1,4 +1,4 @@
-"""Labels as the rows of a file list them, by name or by number -> `Labels`."""
+"""Labels as a file lists them, by name or by number, row by row or alone in it -> `Labels`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from labelset.data.kinds import (
     object_name,
     short,
 )
-from labelset.data.reading import reading, rows_of
+from labelset.data.reading import kind_of, reading, rows_of
 from labelset.data.store import Array
 from labelset.labels import Labels
 
@@ -381,3 +381,39 @@ def alike(names: Sequence[str]) -> str | None:
             pair = f"{short(seen[word])} and {short(name)}"
             return f"labels {pair} may be one: if they are, write it in one way"
     return None
+
+
+class LabelFile(NamedTuple):
+    """What a file says: the labels, their names, and which split each row belongs to."""
+
+    labels: Labels
+    names: list[str] | None
+    split: list[int] | None
+
+
+def read_labels(path: str | Path, n: int | None = None) -> LabelFile:
+    """Labels alone, by number, from .npz, .npy or .jsonl; `n` is how many there are, where the
+    file does not say."""
+    from labelset.data import formats
+    from labelset.data.description import Description
+
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    kind = kind_of(path)
+    if kind not in ("npz", "npy", "jsonl"):
+        raise ValueError(f"{path}: cannot read .{kind} files; give one of .npz, .npy, .jsonl")
+    role = "numbers" if kind == "jsonl" else "labels"
+    (piece,) = formats.reader_of(kind)([path], Description(labels=n), role)
+    with reading(path):
+        if piece.labels is None:
+            wanted = "line 1: no `labels`" if kind == "jsonl" else None
+            raise ValueError(wanted or "holds neither Y nor Y_indptr, Y_indices, Y_shape")
+        for what, values, count in (
+            ("label_names", piece.names, piece.labels.n),
+            ("split", piece.split, len(piece.labels)),
+        ):
+            if values is not None and len(values) != count:
+                raise ValueError(f"has {len(values)} entries in {what} for {count}")
+    split = None if piece.split is None else piece.split.tolist()
+    return LabelFile(piece.labels, piece.names, split)

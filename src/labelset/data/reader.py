@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,15 +23,15 @@ from labelset.data.builtin import build, names
 from labelset.data.columns import INPUTS, Piece, below, beside, exactly
 from labelset.data.dataset import Dataset, numbered
 from labelset.data.description import FILES, Description, Schema
-from labelset.data.formats import arff, locate, pictures
 from labelset.data.frames import frame_blocks, is_frame, read_frame
 from labelset.data.growing import no_labels
-from labelset.data.guess import Doubtful, Guess, guess_file
 from labelset.data.label_column import alike, names_in, punctuated
 from labelset.data.reading import STDIN, BadFile, files_of, kind_of, reading, standard_input
 from labelset.data.sparse import SparseRows
 from labelset.data.store import ENTRIES, Array, spooled, stacked
-from labelset.labels import Labels
+
+if TYPE_CHECKING:
+    from labelset.data.guess import Guess
 
 MOST_LABELS = 20_000_000
 """More labels than this, and unnamed, are taken for a mistake in the file."""
@@ -66,42 +66,11 @@ def load(source: Any, *, labelled: bool = True, **flags: Any) -> Dataset:
     return replace(dataset, card=dataset.card | {"guess": explained})
 
 
-class LabelFile(NamedTuple):
-    """What a file says: the labels, their names, and which split each row belongs to."""
-
-    labels: Labels
-    names: list[str] | None
-    split: list[int] | None
-
-
-def read_labels(path: str | Path, n: int | None = None) -> LabelFile:
-    """Labels alone, by number, from .npz, .npy or .jsonl; `n` is how many there are, where the
-    file does not say."""
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file")
-    kind = kind_of(path)
-    if kind not in ("npz", "npy", "jsonl"):
-        raise ValueError(f"{path}: cannot read .{kind} files; give one of .npz, .npy, .jsonl")
-    role = "numbers" if kind == "jsonl" else "labels"
-    (piece,) = formats.reader_of(kind)([path], Description(labels=n), role)
-    with reading(path):
-        if piece.labels is None:
-            wanted = "line 1: no `labels`" if kind == "jsonl" else None
-            raise ValueError(wanted or "holds neither Y nor Y_indptr, Y_indices, Y_shape")
-        for what, values, count in (
-            ("label_names", piece.names, piece.labels.n),
-            ("split", piece.split, len(piece.labels)),
-        ):
-            if values is not None and len(values) != count:
-                raise ValueError(f"has {len(values)} entries in {what} for {count}")
-    split = None if piece.split is None else piece.split.tolist()
-    return LabelFile(piece.labels, piece.names, split)
-
-
 def _guessed(ask: Description, flags: Mapping[str, Any]) -> Guess | None:
     """What the columns of a table are, as far as nobody said so; only the delimiter of labels
     where their column is known."""
+    from labelset.data.guess import Doubtful, guess_file
+
     path = _only_file(ask)
     if path is None or ask.labels is not None or ask.label_columns is not None:
         return None
@@ -209,7 +178,7 @@ def _unlabelled(ask: Description, source: str) -> Iterator[Dataset]:
         return
     names = label_attributes(ask)
     if names is not None:
-        read = partial(arff.blocks, names=names)
+        read = partial(formats.arff.blocks, names=names)
     opened, seen = None, 0
     for piece in read(path, ask, "data"):
         if piece.files is None:
@@ -218,8 +187,8 @@ def _unlabelled(ask: Description, source: str) -> Iterator[Dataset]:
         files = list(found(piece, ask, seen))
         if opened is None:
             every = (file for part in read(path, ask, "data") for file in found(part, ask))
-            mode = ask.image_mode or pictures.mode_of(every)
-            opened = pictures.Pictures(ask.image_size, mode)
+            mode = ask.image_mode or formats.pictures.mode_of(every)
+            opened = formats.pictures.Pictures(ask.image_size, mode)
         seen, size = seen + piece.rows, opened.together(files[0])
         for start in range(0, piece.rows, size):
             at = slice(start, start + size)
@@ -388,9 +357,9 @@ def _folder(path: Path, flags: Mapping[str, Any], remembered: bool = False) -> D
 def _image_column(table: Path, flags: Mapping[str, Any]) -> str:
     """The first column whose first cell ends like a picture's name."""
     with reading(table):
-        head, cells = locate.first_rows(table, flags.get("separator"))
+        head, cells = formats.locate.first_rows(table, flags.get("separator"))
         for name, cell in zip(head, cells, strict=False):
-            if cell.strip().lower().rpartition(".")[2] in pictures.ENDINGS:
+            if cell.strip().lower().rpartition(".")[2] in formats.pictures.ENDINGS:
                 return name
     raise BadFile(f"{table}: no column names pictures; say which with image_column")
 
@@ -398,7 +367,7 @@ def _image_column(table: Path, flags: Mapping[str, Any]) -> str:
 def label_attributes(ask: Description) -> list[str] | None:
     """Their names, where Mulan's XML tells them."""
     if isinstance(ask.labels, str) and kind_of(Path(ask.labels)) == "xml":
-        return arff.label_names(Path(ask.labels))
+        return formats.arff.label_names(Path(ask.labels))
     return None
 
 
@@ -451,8 +420,8 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
         if piece.files is not None:
             for _ in found(piece, ask):
                 pass  # whether all are there comes before any is opened
-            mode = ask.image_mode or pictures.mode_of(found(piece, ask))
-            opened = pictures.Pictures(ask.image_size, mode)
+            mode = ask.image_mode or formats.pictures.mode_of(found(piece, ask))
+            opened = formats.pictures.Pictures(ask.image_size, mode)
             images = spooled(opened.blocks(found(piece, ask)), ask.memory << 20)
         called = names_in(ask.label_names) or piece.names
         warnings = list[str | None]()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from labelset import charts, check, inputs
+from labelset import check, inputs
 from labelset.catalog import hyper
 from labelset.labels import Labels
 from labelset.metrics._base import Kept, Metric, Result, State
@@ -228,6 +228,8 @@ def diagram(curves: Mapping[str, Reliability], title: str, level: float = 0.95) 
     >>> diagram({"link": reliability([[0.2, 0.7]], [[0, 1]])}, "Two labels")[:4]
     '<svg'
     """
+    from labelset import charts
+
     if not curves:
         raise ValueError("a reliability diagram needs at least one curve, got none")
     lines: list[charts.Mark] = [charts.Line([(0.0, 0.0), (1.0, 1.0)], None)]

@@ -19,9 +19,9 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 import labelset
-from labelset import calibrate, decide, encode, heads, inputs
+from labelset import calibrate, data, decide, encode, heads, inputs
 from labelset.calibrate import ProbMap
-from labelset.data import Dataset, Schema, new_rows
+from labelset.data import Dataset, Schema
 from labelset.data.formats.npz import array_in, opened
 from labelset.data.reading import reading
 from labelset.data.store import Array, Filed
@@ -192,7 +192,7 @@ class SavedModel:
         chosen = None if labels is None else label_numbers(self.names, labels)
         reasons: list[Reason] = []
         first = 0
-        for some in new_rows(rows, self._schema()):
+        for some in data.new_rows(rows, self._schema()):
             scores = all_numbers(explainer.scorer(some))
             asked = [chosen] * len(some) if chosen is not None else _asked(predictor, scores)
             reasons += explainer(some, asked, scores, first)
@@ -211,7 +211,7 @@ class SavedModel:
 
     def _scores_of(self, rows: Any) -> Iterator[Tensor]:
         scorer, count = self.scorer(), 0
-        for some in new_rows(rows, self._schema()):
+        for some in data.new_rows(rows, self._schema()):
             yield all_numbers(scorer(some))
             count += len(some)
         if not count:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labelset.proofs import _certify, _exact, _least_norm, _search
+from labelset.proofs import _certify, _exact, _search
 from labelset.proofs._search import Points
 from labelset.proofs.problem import Problem
 
@@ -117,7 +117,7 @@ def _finish(problem: Problem, signs: Signs, verdict: Verdict, deadline: float) -
     """Higher precision where it is wanted, exact fractions where even that is not enough."""
     wide = verdict.upper - verdict.lower > AGREE * verdict.upper
     wanted = verdict.status == "undecided" or (verdict.status == "argmaxable" and wide)
-    if wanted and _least_norm.compiled() and time.monotonic() < deadline:
+    if wanted and _search.compiled() and time.monotonic() < deadline:
         verdict = _better(verdict, _precisely(problem, signs, deadline))
     if problem.bias is not None:
         verdict = _with_bias(problem, signs, verdict, deadline)
@@ -190,24 +190,24 @@ def least_margin(problem: Problem, signs: Signs, x: NDArray[Any]) -> float:
     """A proven lower bound of min_i sign_i row_i.x / (|row_i| |x|), in the precision of x."""
     if x.dtype != object:
         return float(_certify.least_margin(problem.rows, signs[None], _certify.scaled(x)[None])[0])
-    if not _least_norm.compiled():
+    if not _search.compiled():
         return 0.0
     high, low = _exact.halves(x)
     margins = np.empty(len(problem.rows))
-    norm = _least_norm.solver.price(problem.rows, *problem.rows.shape, signs, high, low, margins)
-    slack = 8 * (problem.rows.shape[1] + 8) * _least_norm.solver.epsilon
+    norm = _search.solver.price(problem.rows, *problem.rows.shape, signs, high, low, margins)
+    slack = 8 * (problem.rows.shape[1] + 8) * _search.solver.epsilon
     return float(margins.min() / norm * (1 - _certify.gamma(8)) - slack) if norm > 0 else 0.0
 
 
 def least_norm(problem: Problem, signs: Signs, hull: Hull) -> float:
     """A proven upper bound of rho: the norm of a point in the hull of the signed unit rows."""
     rows, high, low = hull
-    if not _least_norm.compiled():
+    if not _search.compiled():
         return float(_certify.hull_norms(problem.unit, signs[None], [rows], [high])[0])
     d = problem.rows.shape[1]
-    norm = _least_norm.solver.hull(problem.rows, d, rows.astype(np.int32), signs[rows], high, low)
+    norm = _search.solver.hull(problem.rows, d, rows.astype(np.int32), signs[rows], high, low)
     return float(
-        (norm + 8 * (d + len(rows) + 8) * _least_norm.solver.epsilon) * (1 + _certify.gamma(8))
+        (norm + 8 * (d + len(rows) + 8) * _search.solver.epsilon) * (1 + _certify.gamma(8))
     )
 
 

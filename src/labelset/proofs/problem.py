@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from labelset.data.formats.npz import array_in, opened
-from labelset.data.reading import reading
-from labelset.heads import load as load_head
 from labelset.labels import Labels
 from labelset.proofs._exact import integers
 
@@ -220,10 +217,16 @@ def read_matrix(
 
     A safetensors file written by `labelset.heads.save` gives the matrix of that head.
     """
+    from labelset.data.formats.npz import array_in, opened
+    from labelset.data.reading import reading
+
+    def npy(path: Path) -> dict[str, Any]:
+        return {"weight": array_in(path, memory=1 << 62)}
+
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
-    readers = {".safetensors": _safetensors, ".npz": opened, ".npy": _npy}
+    readers = {".safetensors": _safetensors, ".npz": opened, ".npy": npy}
     if path.suffix not in readers:
         raise ValueError(f"{path}: cannot read {path.suffix or 'this'}; give {', '.join(readers)}")
     with reading(path):
@@ -257,9 +260,7 @@ def _choose(
 def _safetensors(path: Path) -> Any:
     with safe_open(path, framework="pt") as file:
         if "labelset.head" in (file.metadata() or {}):
-            return tuple(load_head(path).matrix())
+            from labelset import heads
+
+            return tuple(heads.load(path).matrix())
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-
-
-def _npy(path: Path) -> dict[str, Any]:
-    return {"weight": array_in(path, memory=1 << 62)}

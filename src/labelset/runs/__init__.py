@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         Row,
         Standing,
         compare,
+        default_jobs,
         reopened,
         table_rows,
     )
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         threshold_intervals,
     )
     from labelset.runs.plan import Plan, Task, parse
-    from labelset.runs.pool import KILLED, default_jobs, is_done
+    from labelset.runs.pool import KILLED, is_done
     from labelset.runs.resample import draws, resampled
     from labelset.runs.search import suits
     from labelset.runs.tuning import Tuned, space, tune

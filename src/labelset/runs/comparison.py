@@ -6,12 +6,13 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -29,12 +30,14 @@ from labelset.runs.choosing import affordable, choose_found, described
 from labelset.runs.folder import PLAN, SHOWN, begin, failure
 from labelset.runs.judging import FIGURES, JUDGEMENT, PLAIN, Judged, Judgement, Key, stage_of
 from labelset.runs.plan import Plan, Task
-from labelset.runs.pool import Progress, default_jobs, do_all
 from labelset.runs.resample import draws
 from labelset.runs.search import Found, search, suits
 from labelset.runs.shelf import InFolder
 from labelset.terminal import table
 from labelset.train import Diverged
+
+if TYPE_CHECKING:
+    from labelset.runs.pool import Progress
 
 FORMAT = 1
 COSTS = ("seconds", "ms_per_row", "megabytes")
@@ -184,6 +187,8 @@ def compare(
                 shelf = InFolder(folder, plan.optimise)
                 found = found_by_search(plan, folder, search(dataset, plan, shelf, progress))
             else:
+                from labelset.runs.pool import do_all
+
                 do_all(dataset, plan, folder, jobs, progress, save_seconds, parallel)
                 found = judged(plan, folder)
             ranks.once(lambda: _write(found, dataset))
@@ -192,6 +197,15 @@ def compare(
                 sweep(folder)  # what workers were writing when they were ended
                 unlock_below(folder)
     return found
+
+
+def default_jobs() -> int:
+    """One model per core that this process may use, or one at a time on a GPU."""
+    if torch.cuda.is_available():
+        return 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def prepared(dataset: Dataset, plan: Plan, searched: bool = False) -> Dataset:

@@ -107,10 +107,12 @@ class Plan:
         for given, read in ((self.losses, losses), (self.heads, heads)):
             for item in given:
                 name, settings = parse(item)
-                if read is losses:
+                if settings and read is losses:
                     losses.build(name, **settings)
+                elif read is losses:  # without loading what may not come to its turn
+                    losses.catalog.known(name)
                 else:
-                    heads.catalog.get(name)
+                    heads.catalog.entry(name)
 
     @property
     def base(self) -> str:

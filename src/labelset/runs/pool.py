@@ -230,12 +230,3 @@ def _keep(
 def _facts(news: Stage) -> dict[str, Any]:
     held = {"epoch": news.epoch, "share": news.done, "loss": news.loss}
     return held | {"monitor": news.monitor, "value": news.value}
-
-
-def default_jobs() -> int:
-    """One model per core that this process may use, or one at a time on a GPU."""
-    if torch.cuda.is_available():
-        return 1
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -17,7 +17,7 @@ from labelset import encode, heads, losses, metrics
 from labelset.calibrate import build as build_calibrator
 from labelset.calibrate import linked
 from labelset.data import Dataset, Schema, SparseRows
-from labelset.losses import AxisLoss, ConfusionLoss, Loss
+from labelset.losses import Loss, Separable
 from labelset.model import (
     Blend,
     NoScore,
@@ -64,8 +64,6 @@ NUMBERS = 1 << 28
 """Numbers or letters of all rows that are searched: a gigabyte of float32."""
 BYTES = 2 << 30
 """Memory that a forest may take."""
-TOGETHER = (AxisLoss, ConfusionLoss)
-"""Losses that are no sum over entries, which take longer to solve."""
 BLEND = Task("", "blend", 0)
 
 TIMED = 200
@@ -365,7 +363,7 @@ def _solved(search: Search, task: Task, strength: float, seconds: float | None) 
     """With the strength of the trial; where there are many more rows, also with those about it."""
     development, features = search.development, search.features
     loss, weights = _problem(search, task).loss, features.shape[1] * development.labels.n
-    costly = isinstance(loss, TOGETHER) or loss.saturates_positives or loss.saturates_negatives
+    costly = together(loss) or loss.saturates_positives or loss.saturates_negatives
     few = len(development.rows) <= SAMPLE
     about = (1.0,) if few or costly or not search.sparse or weights > WEIGHTS else ABOUT
     problems = [_problem(search, task, strength * factor) for factor in about]
@@ -390,8 +388,15 @@ def _losses(search: Search) -> list[str]:
     return [
         name
         for name in dict.fromkeys((search.plan.baseline, *SOLVED))
-        if not (search.sparse and isinstance(losses.build(parse(name)[0]), TOGETHER))
+        if not (search.sparse and together(losses.build(parse(name)[0])))
     ]
+
+
+def together(loss: Loss) -> bool:
+    """Whether it looks at rows or columns as a whole, and so takes longer to solve."""
+    return not isinstance(loss, Separable) and isinstance(
+        loss, (losses.AxisLoss, losses.ConfusionLoss)
+    )
 
 
 def strengths(loss: Loss, sparse: bool) -> list[float]:
@@ -404,7 +409,7 @@ def strengths(loss: Loss, sparse: bool) -> list[float]:
     except (RuntimeError, ValueError):
         bend = torch.tensor(0.25)
     scale = 2.0 / float(bend.clamp(1e-2, 2.0))
-    path = STRENGTHS[::2] if isinstance(loss, TOGETHER) else STRENGTHS
+    path = STRENGTHS[::2] if together(loss) else STRENGTHS
     return [c * scale * (1.0 if sparse else 0.1) for c in path]
 
 

@@ -7,8 +7,8 @@ from labelset.lazy import door
 if TYPE_CHECKING:
     from labelset.files import Busy
     from labelset.train._checkpoint import BadCheckpoint
-    from labelset.train._state import Diverged, Training, linked
-    from labelset.train.fitted import Failed, Fitted
+    from labelset.train._state import Training, linked
+    from labelset.train.fitted import Diverged, Failed, Fitted
     from labelset.train.members import MlpSettings, fit_members
     from labelset.train.network import Progress, Trained, train
     from labelset.train.pseudo import PseudoLabelled, pseudo_label, relabelled

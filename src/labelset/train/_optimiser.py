@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labelset.train._over_ranks import is_cut
-
 OPTIMISERS = ("shared-adamw", "adamw", "sgd")
 MOMENTUM = 0.9
 
@@ -39,6 +37,8 @@ class Optimiser:
         plain = [p for p in self._trained if all(p is not other for other in by_feature)]
         self.inner: list[torch.optim.Optimizer] = []
         if kind == "sgd":
+            from labelset.train._over_ranks import is_cut
+
             groups = _groups(plain + turned, weight_decay, shares)
             fused = not any(is_cut(p) for p in plain)  # torch has no fused steps for these
             self.inner.append(torch.optim.SGD(groups, lr=0.0, momentum=MOMENTUM, fused=fused))

@@ -14,7 +14,6 @@ from torch import Tensor, distributed, nn
 from torch.func import functional_call
 
 from labelset import check
-from labelset.distributed import global_batch
 from labelset.losses import Loss
 from labelset.ranks import Ranks
 from labelset.torch_private import TorchDispatchMode
@@ -56,7 +55,11 @@ class Parallel:
 
     def loss(self, loss: Loss) -> Loss:
         """The loss of the rows of all ranks, its gradient to be averaged over them."""
-        return loss if self.ranks.size == 1 else global_batch(loss, ddp=True)
+        if self.ranks.size == 1:
+            return loss
+        from labelset.distributed import global_batch
+
+        return global_batch(loss, ddp=True)
 
     @contextmanager
     def applied(

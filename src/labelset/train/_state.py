@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +21,7 @@ from labelset.labels import Labels
 from labelset.losses import Loss, NoLink
 from labelset.train._optimiser import Average, Optimiser, share
 from labelset.train._over_ranks import Parallel, batch_norm_over, global_rng
+from labelset.train.fitted import Diverged
 from labelset.train.settings import Settings
 from labelset.train.task import Task, draw_from, generators_kept, mixed, seeded, shuffled
 
@@ -129,17 +129,6 @@ def scores(
 
 Tell = Callable[[int, Tensor], object]
 """Gets the steps done in this epoch, and the mean loss so far."""
-
-
-class Diverged(RuntimeError):
-    """The loss, a weight or a score became infinite or NaN."""
-
-    checkpoint: Path | None = None
-    """The last good one, which is left as it is."""
-
-    def __str__(self) -> str:
-        kept = f"; the last good checkpoint is {self.checkpoint}" if self.checkpoint else ""
-        return f"{super().__str__()}{kept}"
 
 
 class Training:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -34,3 +35,14 @@ class Failed:
     """A candidate of which nothing came."""
 
     reason: str
+
+
+class Diverged(RuntimeError):
+    """The loss, a weight or a score became infinite or NaN."""
+
+    checkpoint: Path | None = None
+    """The last good one, which is left as it is."""
+
+    def __str__(self) -> str:
+        kept = f"; the last good checkpoint is {self.checkpoint}" if self.checkpoint else ""
+        return f"{super().__str__()}{kept}"

@@ -24,8 +24,7 @@ from labelset.model.mlp import units
 from labelset.torch_private import adamw
 from labelset.train._checkpoint import Checkpoint
 from labelset.train._optimiser import share
-from labelset.train._state import Diverged
-from labelset.train.fitted import Failed, Fitted
+from labelset.train.fitted import Diverged, Failed, Fitted
 
 SPARSE = 0.1
 """Up to this share of features that are not 0, a batch is multiplied as sparse rows."""

@@ -20,7 +20,8 @@ from labelset.heads import Head
 from labelset.model import Scorer
 from labelset.train._checkpoint import Checkpoint
 from labelset.train._over_ranks import Parallel
-from labelset.train._state import Diverged, Training
+from labelset.train._state import Training
+from labelset.train.fitted import Diverged
 from labelset.train.settings import Settings
 from labelset.train.task import PARTS, Task
 

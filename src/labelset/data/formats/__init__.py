@@ -5,15 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from labelset import check
 from labelset.data.columns import Piece, gathered, is_full
 from labelset.data.dataset import part_numbers
 from labelset.data.description import Description
 from labelset.data.reading import STDIN, ZIPPED, BadFile, files_of, kind_of, lines, reading
+from labelset.lazy import door
 
-__all__ = ["ENDINGS", "FORMATS", "blocks_of", "format_of", "read_plain", "reader_of"]
+if TYPE_CHECKING:
+    from labelset.data.formats import arff, locate, pictures
+else:
+    __getattr__, __dir__ = door(__name__)
+
+__all__ = [
+    "ENDINGS",
+    "FORMATS",
+    "arff",
+    "blocks_of",
+    "format_of",
+    "locate",
+    "pictures",
+    "read_plain",
+    "reader_of",
+]
 
 Read = Callable[..., list[Piece]]
 Blocks = Callable[..., Iterator[Piece]]
