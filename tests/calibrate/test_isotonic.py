@@ -10,7 +10,7 @@ from hypothesis import given
 from sklearn.isotonic import IsotonicRegression
 
 from labelset import calibrate
-from labelset.calibrate._curves import _stack, isotonic_curves
+from labelset.calibrate.curves import _stack, isotonic_curves
 
 
 def theirs(v, y, at):

@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from labelset import calibrate, losses
-from labelset.calibrate._affine import Affine, affine_fit, information
+from labelset.calibrate.scaling import Affine, affine_fit, information
 
 
 def data(rows=400, n=5, seed=0, unknown=0.2):

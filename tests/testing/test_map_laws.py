@@ -6,10 +6,8 @@ import pytest
 import torch
 
 from labelset import calibrate, losses
-from labelset.calibrate.histogram import Histogram
-from labelset.calibrate.isotonic import Isotonic
-from labelset.calibrate.platt import Platt
-from labelset.calibrate.temperature import Temperature
+from labelset.calibrate.curves import Histogram, Isotonic
+from labelset.calibrate.scaling import Platt, Temperature
 from labelset.testing import LawBroken
 from labelset.testing.calibrator_laws import MAP_LAWS, check_map
 

@@ -7,11 +7,8 @@ import torch
 
 from labelset import Labels
 from labelset.decide import Rule, build, names
-from labelset.decide.averaging import Averaging
 from labelset.decide.expected_f1 import ExpectedF1
-from labelset.decide.fixed import Fixed
-from labelset.decide.global_threshold import Global
-from labelset.decide.per_class import Cuts, PerClass
+from labelset.decide.thresholds import Averaging, Cuts, Fixed, Global, PerClass
 from labelset.decide.top_k import TopK
 from labelset.testing import LawBroken
 from labelset.testing.rule_laws import RULE_LAWS, WORKED, check_rule

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         linked,
         telling_log_odds,
     )
-    from labelset.calibrate._curves import Blended
     from labelset.learned import NotFitted
     from labelset.metrics import diagram
 else:
@@ -28,7 +27,6 @@ else:
 __all__ = [
     "FAR",
     "REACH",
-    "Blended",
     "NotFitted",
     "ProbMap",
     "Quality",

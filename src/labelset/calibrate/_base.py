@@ -64,6 +64,9 @@ def fold_numbers(rows: int, folds: int, seed: int) -> Tensor:
     return order % folds
 
 
+PER = "`label`, `pool`, or `shrunk`: each label, drawn to the pool the more the rarer it is"
+STRENGTH = "for `shrunk`: how many of its rarer answer a label needs to weigh as much as the pool"
+
 REACH = 4.0  # of the values tried, best or nearly so for `asl` on held-out real data
 WIDEST = 100.0  # scores between which a link is searched
 
@@ -289,3 +292,13 @@ def _refuse_endless(v: Tensor) -> None:
             f"scores to fit on must be finite and below {LARGEST:g} in size, got "
             f"{v[row, label].item():g} at row {row}, label {label}; clip them beforehand"
         )
+
+
+def fitting_width(learnt: Tensor, u: Tensor) -> Tensor:
+    """Something learnt per label, checked against the scores' number of labels."""
+    if len(learnt) != u.shape[1]:
+        raise ValueError(
+            f"the map was fitted to {len(learnt)} labels, scores have {u.shape[1]}; fit one to "
+            'these, or one with per="pool", which serves any number'
+        )
+    return learnt

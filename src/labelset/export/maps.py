@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labelset.calibrate import FAR, REACH, Blended, ProbMap, crossing, finite_range, linked
-from labelset.calibrate.histogram import Histogram
-from labelset.calibrate.isotonic import Isotonic
+from labelset.calibrate import FAR, REACH, ProbMap, crossing, finite_range, linked
+from labelset.calibrate.curves import Histogram, Isotonic
 from labelset.calibrate.link import Link
 from labelset.losses import Loss, Separable
 
@@ -35,7 +34,9 @@ class Probabilities(nn.Module):
         self.register_buffer("high", ends[1])
         # fitted curves need a form without loops over labels
         self.after: Callable[[Tensor], Tensor] = (
-            BlendedCurves(calibrator) if isinstance(calibrator, Blended) else calibrator._map
+            BlendedCurves(calibrator)
+            if isinstance(calibrator, (Histogram, Isotonic))
+            else calibrator._map
         )
 
     def forward(self, v: Tensor) -> Tensor:
@@ -79,7 +80,7 @@ class BlendedCurves(nn.Module):
 
     share: Tensor | None
 
-    def __init__(self, fitted: Blended) -> None:
+    def __init__(self, fitted: Histogram | Isotonic) -> None:
         super().__init__()
         kinds = {Histogram: Steps, Isotonic: Knots}
         made = kinds[next(kind for kind in kinds if isinstance(fitted, kind))]

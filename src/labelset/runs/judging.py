@@ -29,7 +29,7 @@ from labelset.calibrate import ProbMap
 from labelset.data.formats.npz import opened
 from labelset.data.reading import reading
 from labelset.decide import Rule
-from labelset.decide.global_threshold import Global
+from labelset.decide.thresholds import Global
 from labelset.doctor import diagnose
 from labelset.files import write_with
 from labelset.labels import Labels

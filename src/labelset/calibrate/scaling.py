@@ -1,4 +1,7 @@
-"""Damped Newton for many small convex problems at once."""
+"""Lines through the log-odds: temperature and vector scaling (Guo et al.), Platt scaling.
+
+They are fitted by a damped Newton for many small convex problems at once.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from labelset import check
-from labelset.calibrate._base import ProbMap, answers
+from labelset.calibrate._base import PER, STRENGTH, ProbMap, answers, fitting_width
 from labelset.catalog import hyper
 from labelset.learned import LearnedSpec
 
@@ -181,12 +184,8 @@ def information(u: Tensor, line: Affine) -> Tensor:
     return torch.stack([(bend * u * u).mean(), cross, cross, bend.mean()]).reshape(2, 2)
 
 
-PER = "`label`, `pool`, or `shrunk`: each label, drawn to the pool the more the rarer it is"
-STRENGTH = "for `shrunk`: how many of its rarer answer a label needs to weigh as much as the pool"
-
-
 @dataclass(kw_only=True, eq=False)
-class Scaling(ProbMap):
+class _Scaling(ProbMap):
     """p = sigmoid(a u + b) with a >= 0, a and b of least log loss; see `affine_fit`."""
 
     per: str = hyper("shrunk", PER)
@@ -261,11 +260,73 @@ def platt_targets(y: Tensor) -> Tensor:
     return torch.lerp(low, (on + 1) / (on + 2), y)
 
 
-def fitting_width(learnt: Tensor, u: Tensor) -> Tensor:
-    """Something learnt per label, checked against the scores' number of labels."""
-    if len(learnt) != u.shape[1]:
-        raise ValueError(
-            f"the map was fitted to {len(learnt)} labels, scores have {u.shape[1]}; fit one to "
-            'these, or one with per="pool", which serves any number'
-        )
-    return learnt
+@dataclass(kw_only=True, eq=False)
+class Platt(_Scaling):
+    """A line through the log-odds, fitted to targets that keep off 0 and 1.
+
+        p = sigmoid(a u + b), a >= 0
+        targets: (N+ + 1) / (N+ + 2) for labels that are on, 1 / (N- + 2) for those off
+
+    The targets are Platt's: labels whose scores separate perfectly keep modest probabilities.
+
+    Use it: by default. With `per="shrunk"` common labels get a line of their own and rare ones
+    nearly that of the pool.
+
+    >>> m = Platt(per="label").fit([[-1.0], [0.0], [1.0], [2.0]], [[0], [1], [0], [1]])
+    >>> m([[0.0], [1.0]])
+    tensor([[0.4487],
+            [0.5513]], dtype=torch.float64)
+    """
+
+    name = "platt"
+
+    smoothed = True
+
+
+@dataclass(kw_only=True, eq=False)
+class Temperature(_Scaling):
+    """Log-odds divided by a temperature of least log loss: over-confidence undone, nothing more.
+
+        p = sigmoid(u / T), 1 / T >= 0
+
+    The loss is convex in 1 / T. Where higher scores go with fewer positives, 1 / T is 0 and every
+    probability 1/2.
+
+    Use it: with little data to calibrate on, when scores are centred well but too sure. No
+    probability crosses 1/2, so that it cannot help where all of them are too high.
+
+    >>> import torch
+    >>> v = torch.tensor([[-4.0], [-4.0], [4.0], [4.0], [4.0]])
+    >>> m = Temperature(per="label").fit(v, [[0], [1], [1], [0], [1]])
+    >>> m.temperature
+    tensor([9.8652], dtype=torch.float64)
+    """
+
+    name = "temperature"
+
+    with_offset = False
+
+    @property
+    def temperature(self) -> Tensor:
+        """T of each label, or of all; infinite where 1 / T is 0."""
+        return 1 / self.found("slope")
+
+
+@dataclass(kw_only=True, eq=False)
+class Vector(_Scaling):
+    """A line of maximum likelihood for each label by itself.
+
+        p = sigmoid(a u + b), a >= 0
+
+    Use it: when every label has positives in plenty. It is `platt` with the labels themselves as
+    targets, so that a label whose scores separate perfectly comes out all but certain.
+
+    >>> m = Vector().fit([[-1.0], [0.0], [1.0], [2.0]], [[0], [1], [0], [1]])
+    >>> m([[0.0], [1.0]])
+    tensor([[0.3884],
+            [0.6116]], dtype=torch.float64)
+    """
+
+    name = "vector"
+
+    per: str = hyper("label", PER)
