@@ -12,9 +12,9 @@ import torch
 import labelset as ls
 from labelset.formulas import Formula, trace
 from labelset.formulas.passes import lower
-from labelset.kernels.native.axes import LogSums, log_sums, log_sums_gradient
+from labelset.kernels.axes import LogSums, log_sums, log_sums_gradient
+from labelset.kernels.confusion import soft_counts, soft_counts_gradient
 from labelset.kernels.native.calls import available, separable_loop
-from labelset.kernels.native.confusion import soft_counts, soft_counts_gradient
 from labelset.kernels.native.program import CODES, LOGISTIC, Program
 from labelset.losses import dense_target, logsumexp, reduce_terms
 

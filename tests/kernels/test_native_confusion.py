@@ -7,11 +7,10 @@ import torch
 from labelset import Labels, losses
 from labelset.formulas import Formula
 from labelset.formulas.formula import OPERATIONS, evaluate
+from labelset.kernels import confusion as native_confusion
 from labelset.kernels import differentiable
-from labelset.kernels.confusion import confusion, traced_metric
-from labelset.kernels.native import confusion as native_confusion
+from labelset.kernels.confusion import confusion, ratio, traced_metric
 from labelset.kernels.native.calls import available, loops
-from labelset.kernels.native.confusion import ratio
 
 pytestmark = pytest.mark.skipif(not available(), reason="built without its C extension")
 AVERAGES = ("macro", "micro", "weighted", "samples")

@@ -18,8 +18,8 @@ from torch import Tensor, distributed
 from labelset import check, csr
 from labelset.distributed.collectives import ALONE, Grid, log_total, only_once, ranks, total
 from labelset.kernels import choose
-from labelset.kernels.native.axes import LogSums, log_sums, log_sums_gradient
-from labelset.kernels.native.confusion import soft_counts, soft_counts_gradient
+from labelset.kernels.axes import LogSums, log_sums, log_sums_gradient
+from labelset.kernels.confusion import soft_counts, soft_counts_gradient
 from labelset.kernels.pairs import finite
 from labelset.labels import Labels
 from labelset.losses import (

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from labelset.formulas.formula import Formula
+from labelset.formulas.formula import Formula, Step
 from labelset.formulas.passes import lower
 from labelset.formulas.tracer import trace
 from labelset.kernels.dispatch import Kernel, Result, label_types
-from labelset.kernels.native.confusion import Ratio, ratio, soft_ratios
+from labelset.kernels.native.calls import NativeCall, address, grid, loops, per_label, sizes
 from labelset.kernels.native.program import Program, check_room
 from labelset.labels import Labels
 
@@ -106,3 +109,189 @@ def _by_native(
     value, gradient, share = soft_ratios(*given, *how)
     rest = None if share == 1 else torch.tensor(share, dtype=torch.float32)
     return torch.tensor(value, dtype=torch.float32), gradient, rest
+
+
+# ---- in C, ratios in double precision: the steps of a formula as they stand ----------------------
+
+
+# in the order of the numbers that _native_ratio.h knows them by
+OPERATIONS = (
+    *("input", "constant", "neg", "add", "sub", "mul", "reciprocal", "unit", "where", "min", "max"),
+    *("gt", "ge", "eq", "abs", "sqrt", "exp", "decay", "log", "log1p", "tanh", "power"),
+)
+SWAPPED = {"lt": "gt", "le": "ge"}
+
+
+class Ratio(NamedTuple):
+    """A program as `evaluate` of confusion.h reads it."""
+
+    steps: npt.NDArray[np.int32]
+    """How many steps; which of them are the loss and its slopes by the four sums; the steps, each
+    an operation and three arguments."""
+    numbers: npt.NDArray[np.float64]
+    """The value of each step that is a constant or a power."""
+
+    @property
+    def address(self) -> tuple[int, int]:
+        return self.steps.ctypes.data, self.numbers.ctypes.data
+
+
+def ratio(formula: Formula, outputs: Sequence[int]) -> Ratio:
+    """The program of a lowered formula of the sums."""
+    steps = [x for step in formula.steps for x in _encoded(step)]
+    head = len(formula.steps), *outputs
+    numbers = [step.value for step in formula.steps]
+    return Ratio(np.array([*head, *steps], np.int32), np.array(numbers, np.float64))
+
+
+def _encoded(step: Step) -> list[int]:
+    op, args = step.op, step.args
+    if op == "input":
+        args = (int(step.value),)
+    elif op == "log1p_unit":
+        op = "log1p"
+    elif op in SWAPPED:
+        op, args = SWAPPED[op], args[::-1]
+    return [OPERATIONS.index(op), *args, *[0] * (3 - len(args))]
+
+
+NEAR = 2**20  # entries of a part whose slopes are sooner read again than computed again
+
+
+class SoftCounts(NamedTuple):
+    """Sums in float64, one per column or per row."""
+
+    sums: Tensor
+    """(4, lines): of yes * on, yes * off, no * on, no * off; 0 for the last if not wanted."""
+    on: Tensor
+    """(lines,): how much is on."""
+    known: Tensor
+    """(lines,): how many entries are known."""
+
+
+def soft_counts(
+    program: Program,
+    columns: Sequence[Tensor],
+    scores: Tensor,
+    labels: Tensor | Labels,
+    by_row: bool,
+    last: bool = True,
+) -> SoftCounts:
+    """The soft confusion matrix of each row, or of each column, of yes(v) and no(v)."""
+    total = torch.from_numpy(_sums(program, columns, NativeCall(scores, labels), by_row, last))
+    return SoftCounts(total[:4], total[4], scores.shape[int(by_row)] - total[5])
+
+
+def _sums(
+    program: Program, columns: Sequence[Tensor], call: NativeCall, by_row: bool, last: bool
+) -> npt.NDArray[np.float64]:
+    """(6, lines): of yes * on, yes * off, no * on, no * off, on, unknown."""
+    others = per_label(columns, program.columns)
+    rows, n = call.v.shape
+    tall, wide = grid(rows, n, by_row, not by_row)
+    bands = -(-rows // tall)
+    sums = np.zeros((1, 6, rows) if by_row else (bands, 6, n))
+    what = address(program.values), sizes(others), by_row, tall, wide, last, sums.ctypes.data
+    call.run(loops.decisions, bands * -(-n // wide), (program, others, sums), *what)
+    total: npt.NDArray[np.float64] = sums[0] if len(sums) == 1 else sums.sum(0)
+    total[3] *= last
+    return total
+
+
+def soft_counts_gradient(
+    program: Program,
+    columns: Sequence[Tensor],
+    scores: Tensor,
+    labels: Tensor | Labels,
+    by_row: bool,
+    factors: Tensor,
+) -> Tensor:
+    """sum of factors * sums, by the scores; factors are (4, lines), or (4, 1) for all lines."""
+    call, others = NativeCall(scores, labels), per_label(columns, program.columns)
+    rows, n = call.v.shape
+    by = factors.detach().numpy()
+    if program.opposite:
+        by = np.concatenate([by[:2] - by[2:], np.zeros_like(by[2:])])
+    each = np.empty((4, rows if by_row else n), np.float32)
+    each[:] = by
+    gradient = torch.empty_like(call.v)
+    codes = address(program.slopes), program.opposite, sizes(others)
+    out = by_row, each.ctypes.data, gradient.data_ptr()
+    alive, units = (program, others, each, gradient), -(-call.v.numel() // loops.UNIT)
+    call.run(loops.returns, units, alive, *codes, *out)
+    return gradient
+
+
+def soft_ratios(
+    program: Program,
+    columns: Sequence[Tensor],
+    scores: Tensor,
+    labels: Tensor | Labels,
+    average: str,
+    mean: bool,
+    last: bool,
+    ratio: Ratio,
+) -> tuple[float, Tensor, float]:
+    """A loss of soft counts, its gradient, and what this is still to be multiplied by."""
+    by_row = average in ("samples", "micro")
+    arguments = program, columns, scores, labels, by_row, mean, last, ratio
+    if average in ("macro", "samples") and _are_near(program, scores, by_row):
+        return _at_once(*arguments)
+    return _in_two_passes(*arguments, average)
+
+
+def _are_near(program: Program, scores: Tensor, by_row: bool) -> bool:
+    """Whether parts are of whole lines, and their slopes can wait in the gradient for the sums."""
+    rows, n = scores.shape
+    tall, wide = grid(rows, n, by_row, not by_row)
+    whole = (by_row or tall >= rows) and min(tall, rows) * wide <= NEAR
+    return whole and program.opposite and scores.dtype == torch.float32
+
+
+def _at_once(
+    program: Program,
+    columns: Sequence[Tensor],
+    scores: Tensor,
+    labels: Tensor | Labels,
+    by_row: bool,
+    mean: bool,
+    last: bool,
+    ratio: Ratio,
+) -> tuple[float, Tensor, float]:
+    """The mean is over all lines, until it is known of how many of them anything is known."""
+    call, others = NativeCall(scores, labels), per_label(columns, program.columns)
+    rows, n = call.v.shape
+    lines, entries = (rows, n) if by_row else (n, rows)
+    tall, wide = grid(rows, n, by_row, not by_row)
+    parts = -(-rows // tall) * -(-n // wide)
+    totals, gradient = np.zeros((parts, 2)), torch.empty_like(call.v)
+    what = address(program.values_and_slope), sizes(others), by_row, tall, wide, last
+    how = *ratio.address, False, 1 / lines if mean else 1.0, entries
+    alive = program, others, ratio, totals, gradient
+    call.run(loops.ratios, parts, alive, *what, totals.ctypes.data, how, gradient.data_ptr())
+    value, known = map(math.fsum, totals.T.tolist())
+    share = lines / known if mean and known else 1.0
+    return value * share, gradient, share
+
+
+def _in_two_passes(
+    program: Program,
+    columns: Sequence[Tensor],
+    scores: Tensor,
+    labels: Tensor | Labels,
+    by_row: bool,
+    mean: bool,
+    last: bool,
+    ratio: Ratio,
+    average: str,
+) -> tuple[float, Tensor, float]:
+    sums = _sums(program, columns, NativeCall(scores, labels), by_row, last)
+    entries, by_on, total = scores.shape[int(by_row)], average == "weighted", np.zeros(2)
+    if average == "micro":
+        sums, entries = sums.sum(1, keepdims=True), scores.numel()
+    weight = float((sums[4] if by_on else sums[5] < entries).sum())
+    how = *ratio.address, by_on, 1 / weight if mean and weight else 1.0, entries
+    loops.weigh(how, sums.shape[1], sums.ctypes.data, total.ctypes.data)
+    slopes = torch.from_numpy(sums[:4])
+    gradient = soft_counts_gradient(program, columns, scores, labels, by_row, slopes)
+    return float(total[0]), gradient, 1.0

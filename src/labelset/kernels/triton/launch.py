@@ -165,7 +165,7 @@ class BoundLaunch:
 @lru_cache(maxsize=64)
 def _launch_scale(types: tuple[torch.dtype, ...], second: bool, wide: bool) -> Launch:
     """For tensors of these types, and sizes that need 64 bits or do not."""
-    from labelset.kernels.triton.scale import scale
+    from labelset.kernels.triton.tile import scale
 
     return Launch(scale, {"SECOND": second, "BLOCK": SCALED}, num_warps=8)
 
