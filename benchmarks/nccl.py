@@ -45,7 +45,6 @@ from labelset.data import Dataset
 from labelset.distributed import (
     _global_batch,
     _over_labels,
-    _sharded_heads,
     _sharding,
     collectives,
 )
@@ -71,7 +70,7 @@ class Several(int):
 def exchange_always():
     """Let one rank make every call that several would make."""
     plain = collectives.ranks
-    for module in (_global_batch, _sharded_heads, _over_labels, _sharding, collectives):
+    for module in (_global_batch, _over_labels, _sharding, collectives):
         if hasattr(module, "ranks"):
             module.ranks = lambda group: Several(plain(group))
     size = Several(distributed.get_world_size())

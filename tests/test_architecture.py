@@ -58,7 +58,6 @@ MEASURING = [
     "benchmarks/linear.py>linear._blocks",
     "benchmarks/nccl.py>distributed._global_batch",
     "benchmarks/nccl.py>distributed._over_labels",
-    "benchmarks/nccl.py>distributed._sharded_heads",
     "benchmarks/nccl.py>distributed._sharding",
     "benchmarks/nccl.py>train._over_ranks",
 ]

@@ -5,15 +5,20 @@ from typing import TYPE_CHECKING
 from labelset.lazy import door
 
 if TYPE_CHECKING:
-    from labelset.distributed._global_batch import GlobalBatch, global_batch
+    from labelset.distributed._global_batch import (
+        GlobalBatch,
+        RowSums,
+        counted,
+        global_batch,
+        known_per_row,
+    )
     from labelset.distributed._over_labels import (
         OverLabels,
         linear_loss,
         linear_sgd_step,
         over_labels,
     )
-    from labelset.distributed._reductions import RowSums, counted, known_per_row
-    from labelset.distributed._sharded_heads import ShardedLinear, shard_labels
+    from labelset.distributed._sharding import ShardedLinear, shard_labels
     from labelset.distributed.micro_batches import accumulate
     from labelset.ranks import RankLost
 else:

@@ -10,8 +10,15 @@ import torch
 from torch import Tensor, distributed
 
 from labelset import check, linear
-from labelset.distributed._global_batch import GlobalBatch, OverRanks, Reduction, reductions_of
-from labelset.distributed._reductions import RowSums, averaged, counted
+from labelset.distributed._global_batch import (
+    GlobalBatch,
+    OverRanks,
+    Reduction,
+    RowSums,
+    averaged,
+    counted,
+    reductions_of,
+)
 from labelset.distributed._sharding import (
     Sharding,
     group_of,
