@@ -12,8 +12,15 @@ from sklearn.metrics import average_precision_score, precision_recall_fscore_sup
 from labelset import decide
 from labelset.model import Split
 from labelset.report import CandidateInput, ReportInput
-from labelset.report.packing import packed, packed_json, plain
-from labelset.report.payload import GRID, likely_missing, payload, worst_rows
+from labelset.report.payload import (
+    GRID,
+    likely_missing,
+    packed,
+    packed_json,
+    payload,
+    plain,
+    worst_rows,
+)
 from labelset.runs import findings_of
 
 KINDS = {"u1": "<u1", "u2": "<u2", "u4": "<u4", "f4": "<f4", "f8": "<f8"}

@@ -10,8 +10,7 @@ import torch
 
 from labelset.model import SavedModel, Split
 from labelset.report import CandidateInput, ReportInput, write_report
-from labelset.report.payload import GRID, payload
-from labelset.report.rows import sampled
+from labelset.report.payload import GRID, payload, sampled
 from labelset.runs import findings_of
 
 LABELS, ROWS = 5000, 600
@@ -109,7 +108,7 @@ def test_rows_are_fewer_where_candidates_are_many_but_never_few():
 
 
 def test_texts_of_rows_worth_a_look_are_the_longest(make_run, monkeypatch):
-    monkeypatch.setattr("labelset.report.rows.CHARACTERS", 40_000)
+    monkeypatch.setattr("labelset.report.payload.CHARACTERS", 40_000)
     run = make_run(400, 6)
     texts = ["x" * 500] * 400
     given = ReportInput([CandidateInput("a", "bce", "linear", run)], texts=texts)

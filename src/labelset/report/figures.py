@@ -15,8 +15,7 @@ from labelset.charts import Band, Bars, Dot, Line, Panel, can_png, png, round_ti
 from labelset.files import write_bytes
 from labelset.metrics import Reliability
 from labelset.report.content import STAGES, CandidateInput, ReportInput, SummaryRow
-from labelset.report.payload import GRID, codes, histograms, reliabilities
-from labelset.report.rows import truth_of
+from labelset.report.payload import GRID, codes, histograms, reliabilities, truth_of
 from labelset.runs import stored_probabilities
 
 

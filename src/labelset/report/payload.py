@@ -1,22 +1,28 @@
-"""The data of a report, as JSON that its page carries."""
+"""The data of a report, as JSON that its page carries: candidates; a fair sample of the test rows
+and those worth a look, with texts and pictures; arrays as short strings for the browser."""
 
 from __future__ import annotations
 
+import base64
 import inspect
+import json
+import math
+import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
 
 from labelset import metrics
 from labelset.calibrate import catalog as calibrators
 from labelset.decide import Thresholds
+from labelset.labels import Labels
 from labelset.model import SavedModel, Split
 from labelset.report.content import CandidateInput, ReportInput, SummaryRow
-from labelset.report.packing import packed, plain
-from labelset.report.rows import rows_of, sampled, truth_of
 from labelset.runs import judgement_of, rounded
 
 FINE = 600_000  # probabilities up to which they are carried to two bytes instead of one
@@ -297,3 +303,134 @@ def histograms(code: Tensor, truth: Tensor) -> NDArray[np.uint32]:
     cell = (label * 2 + truth) * CODES + code
     counts = torch.bincount(cell[known], minlength=n * 2 * CODES)
     return counts.reshape(n, 2, CODES).numpy().astype(np.uint32)
+
+
+# ---- test rows -----------------------------------------------------------------------------------
+
+
+CELLS = 1_100_000  # probabilities carried, over all candidates
+WIDE = 2_000_000  # where these would be too few rows to look at
+CHARACTERS = 900_000  # of texts
+LONGEST, SHORTEST = 600, 60  # characters of one text
+PIXELS = 300_000  # bytes of pictures
+SIDE = 48  # pixels of a picture
+ENOUGH, FEWEST = 200, 50  # rows: for which there is room up to WIDE, and in any case
+
+
+def truth_of(labels: Labels) -> Tensor:
+    """(rows, labels) uint8: 0 off, 1 on, 2 unknown."""
+    return labels.to("cpu").dense().nan_to_num(2.0).to(torch.uint8)
+
+
+def sampled(rows: int, labels: int, candidates: int, seed: int = 0) -> Tensor:
+    """Rising row numbers: all rows, or as many drawn at random as a small file can hold.
+
+    >>> len(sampled(10_000, 50, 2)), len(sampled(10_000, 5_000, 2))
+    (10000, 200)
+    """
+    width = max(labels * candidates, 1)
+    most = max(FEWEST, CELLS // width, min(ENOUGH, WIDE // width))
+    if rows <= most:
+        return torch.arange(rows)
+    drawn = np.random.default_rng(seed).choice(rows, most, replace=False)
+    return torch.from_numpy(np.sort(drawn))
+
+
+def rows_of(given: ReportInput, sample: Tensor, worth: Iterable[int]) -> dict[str, Any]:
+    """Rows shown (the sample, and those worth a look), what they are called, text and picture."""
+    first = sorted(set(worth))
+    shown = sorted({*sample.tolist(), *first})
+    ids = given.part.ids
+    return {
+        "shown": packed(np.array(shown, dtype=np.uint32)),
+        "sample": packed(np.searchsorted(shown, sample.numpy()).astype(np.uint32)),
+        "ids": None if ids is None else packed_json([_cut(str(ids[row]), 200) for row in shown]),
+        "texts": None if given.texts is None else _texts(given.texts, shown, first),
+        "pictures": None if given.images is None else _pictures(given.images, shown, first),
+    }
+
+
+def _texts(texts: Any, shown: list[int], first: list[int]) -> dict[str, str]:
+    """Those worth a look may be long; the others share what room is left."""
+    long = _room(CHARACTERS // 2, len(first))
+    short = _room(CHARACTERS - long * len(first), len(shown) - len(first))
+    worth = set(first)
+    return packed_json([_cut(str(texts[row]), long if row in worth else short) for row in shown])
+
+
+def _room(characters: int, rows: int) -> int:
+    return max(SHORTEST, min(LONGEST, characters // max(rows, 1)))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _pictures(images: Tensor, shown: list[int], first: list[int]) -> dict[str, Any]:
+    """Those worth a look before the others, as many as there is room for."""
+    channels, high, wide = images.shape[1:]
+    shrink = max(1.0, max(high, wide) / SIDE)
+    size = (max(1, round(high / shrink)), max(1, round(wide / shrink)))
+    most = max(1, PIXELS // (channels * size[0] * size[1]))
+    rest = sorted(set(shown) - set(first))
+    rows = sorted([*first, *rest][:most])
+    small = adaptive_avg_pool2d(images[rows].float().cpu(), size).round().to(torch.uint8)
+    return {
+        "size": [channels, *size],
+        "at": packed(np.searchsorted(shown, rows).astype(np.uint32)),
+        "data": packed(small),
+    }
+
+
+# ---- arrays and texts as short strings -----------------------------------------------------------
+
+
+KINDS = {"uint8": "u1", "uint16": "u2", "uint32": "u4", "float32": "f4", "float64": "f8"}
+
+
+def packed(array: NDArray[Any] | Tensor) -> dict[str, str]:
+    """`{kind, data}`: the little-endian bytes, deflated, in base64.
+
+    >>> packed(np.array([1, 2], dtype=np.uint8))["kind"]
+    'u1'
+    """
+    held = _narrow(array.numpy() if isinstance(array, Tensor) else array)
+    kind = KINDS[held.dtype.name]
+    content = np.ascontiguousarray(held, dtype=held.dtype.newbyteorder("<")).tobytes()
+    return {"kind": kind, "data": _short(content, zlib.Z_FILTERED)}
+
+
+def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+    """Counts in the fewest bytes that hold the largest."""
+    if array.dtype.kind != "u" or not array.size:
+        return array
+    most = array.max()
+    return array.astype(
+        next(t for t in (np.uint8, np.uint16, array.dtype) if most <= np.iinfo(t).max)
+    )
+
+
+def packed_json(given: Any) -> dict[str, str]:
+    """The same for anything that JSON can hold."""
+    return {"kind": "json", "data": _short(json.dumps(given).encode())}
+
+
+def _short(content: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
+    """Numbers repeat less than texts do: `Z_FILTERED` makes some per cent less of them."""
+    squeeze = zlib.compressobj(9, strategy=strategy)
+    return base64.b64encode(squeeze.compress(content) + squeeze.flush()).decode()
+
+
+def plain(given: Any) -> Any:
+    """JSON of anything: what is not finite becomes None, what JSON lacks its text.
+
+    >>> plain({"lr": float("inf"), 3: (1, "a")})
+    {'lr': None, '3': [1, 'a']}
+    """
+    if isinstance(given, dict):
+        return {str(key): plain(value) for key, value in given.items()}
+    if isinstance(given, list | tuple):
+        return [plain(value) for value in given]
+    if isinstance(given, float):
+        return given if math.isfinite(given) else None
+    return given if given is None or isinstance(given, bool | int | str) else str(given)
