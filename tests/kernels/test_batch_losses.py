@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import labelset as ls
-from labelset.kernels import selection
+from labelset.kernels import dispatch
 from labelset.kernels.triton import axes, confusion, launch, layout
 from labelset.testing.loss_laws import as_close_as_eager
 
@@ -393,9 +393,9 @@ def test_more_stored_labels_than_32_bits_can_count(name, monkeypatch):
     """They are counted in 64, by other kernels; here a few must do for so many."""
     v, y = drawn(41, 70)
     labels, loss = thinned(y.float()), ls.losses.build(name, impl="triton")
-    narrow, few = gradient(loss, v, labels), selection.signature(v, labels)
-    monkeypatch.setattr(selection, "NARROW", labels.indices.numel())
-    wide, many = gradient(loss, v, labels), selection.signature(v, labels)
+    narrow, few = gradient(loss, v, labels), dispatch.signature(v, labels)
+    monkeypatch.setattr(dispatch, "NARROW", labels.indices.numel())
+    wide, many = gradient(loss, v, labels), dispatch.signature(v, labels)
     assert few != many
     assert layout.block_starts(labels, 16).dtype == torch.int64
     assert all(torch.equal(*pair) for pair in zip(narrow, wide, strict=True))

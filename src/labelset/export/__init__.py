@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     from labelset.export.check import ExportFailed
     from labelset.export.onnx import NotExportable, onnx_file, to_onnx
     from labelset.export.pipeline import Pipeline
-    from labelset.export.safetensors import safetensors_file, to_safetensors
-    from labelset.export.torch_program import to_torch, torch_file
+    from labelset.export.torch_files import safetensors_file, to_safetensors, to_torch, torch_file
 else:
     __getattr__, __dir__ = door(__name__)
 

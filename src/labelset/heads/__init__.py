@@ -8,8 +8,16 @@ from labelset.catalog import Catalog
 from labelset.lazy import door
 
 if TYPE_CHECKING:
-    from labelset.heads._base import Head, load, restored, save, store_by_feature
-    from labelset.heads._capacity import draw_expressible, expressible, log2_expressible
+    from labelset.heads._base import (
+        Head,
+        draw_expressible,
+        expressible,
+        load,
+        log2_expressible,
+        restored,
+        save,
+        store_by_feature,
+    )
     from labelset.heads.dft import order_by_cooccurrence
 else:
     __getattr__, __dir__ = door(__name__)

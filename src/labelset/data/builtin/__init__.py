@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from labelset.catalog import Catalog
-from labelset.lazy import door
 
 if TYPE_CHECKING:
-    from labelset.data.builtin._base import Builtin
-else:
-    __getattr__, __dir__ = door(__name__)
+    from labelset.data.dataset import Dataset
 
 
 __all__ = ["Builtin", "build", "catalog", "names"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Builtin:
+    """A data set that needs no file: its fields are the settings, `make` builds it."""
+
+    def make(self) -> Dataset:
+        """The data set."""
+        raise NotImplementedError
+
 
 catalog: Catalog[Builtin] = Catalog(__name__, "Builtin", "built-in data set")
 

@@ -10,7 +10,7 @@ import torch
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.data.builtin._base import Builtin
+from labelset.data.builtin import Builtin
 from labelset.data.dataset import Dataset
 from labelset.files import optional
 from labelset.labels import Labels

@@ -13,7 +13,7 @@ import torch
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.data.builtin._base import Builtin
+from labelset.data.builtin import Builtin
 from labelset.data.dataset import Dataset
 from labelset.data.duplicates import input_groups
 from labelset.data.reading import reading

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from labelset.data.builtin._base import Builtin
+from labelset.data.builtin import Builtin
 from labelset.data.dataset import Dataset
 from labelset.data.description import Description
 from labelset.data.formats import reader_of
