@@ -42,7 +42,7 @@ typedef struct {
 #endif
 
 /* ---- The loss of a line's sums and its slopes, in double precision: lines are few, and sums may cancel.
- * The steps are those of the formula; kernels/native/confusion.py has their numbers. ---- */
+ * The steps are those of the formula; kernels/confusion.py has their numbers. ---- */
 
 #define EACH(value)                                                                                \
     for (long i = 0; i < n; i++) o[i] = (value);                                                   \

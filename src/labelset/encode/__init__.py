@@ -83,11 +83,12 @@ def as_encoder(encoder: Any, dataset: Dataset) -> Encoder:
     from torch import nn
 
     from labelset.encode._base import Encoder
-    from labelset.encode._module import Module
 
     if isinstance(encoder, Encoder):
         return encoder
     if isinstance(encoder, nn.Module):
+        from labelset.encode._module import Module
+
         return Module(given=encoder)
     if encoder is None or isinstance(encoder, str):
         return build(encoder or default_for(dataset))

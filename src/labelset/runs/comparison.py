@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from labelset import check
-from labelset.data import Dataset, drop_train_labels, ensure_split
+from labelset.data import Dataset, ensure_split
 from labelset.data.formats.npz import opened
 from labelset.data.reading import reading
 from labelset.files import folder_lock, sweep, unlock_below, versions, write_bytes
@@ -229,6 +229,8 @@ def prepared(dataset: Dataset, plan: Plan, searched: bool = False) -> Dataset:
         raise ValueError(f"{source}: no label is on in the training rows; where are the labels?")
     _can_judge(dataset, plan.optimise, source)
     if plan.missing is not None:
+        from labelset.data import drop_train_labels
+
         dataset = drop_train_labels(dataset, plan.missing, seed=0)
     return dataset
 
