@@ -1,6 +1,5 @@
 """torch.export programs, safetensors, and the verb of the command line."""
 
-import argparse
 import json
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 from safetensors import safe_open
 
 from labelset import calibrate, decide, encode, heads
-from labelset.cli import export as verb
+from labelset.cli import make_parser
 from labelset.data import Dataset
 from labelset.export import to_onnx, to_safetensors, to_torch
 from labelset.model import SavedModel
@@ -79,9 +78,7 @@ def test_scores_alone_have_no_tensors(tmp_path):
 
 
 def parsed(*words):
-    parser = argparse.ArgumentParser()
-    verb.add(parser.add_subparsers())
-    return parser.parse_args(["export", *map(str, words)])
+    return make_parser(["export"]).parse_args(["export", *map(str, words)])
 
 
 def test_the_verb_writes_all_three(tmp_path, capsys):

@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import labelset
 from labelset import check
@@ -37,7 +37,8 @@ VERBS = {
     "list": "losses, heads, calibrators, decision rules or metrics by name, or all about one",
     "completion": "complete verbs, options and names in bash, zsh or fish",
 }
-"""Verb -> its line in the help; its module is imported when it is called."""
+"""Verb -> its line in the help. Its module is imported when it is called: ABOUT describes it, `add`
+adds its options, and `run` is what it does."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -101,12 +102,15 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"labelset: {_shown(message)} (see {self.prog} --help)\n")
 
 
-class _Verbs(argparse._SubParsersAction):  # type: ignore[type-arg]
-    """Each verb has its line of the help from the table."""
+class _Help(argparse.HelpFormatter):
+    """Paragraphs stay apart; one with lines set in, such as commands, stays as it is."""
 
-    def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = super().add_parser(name, help=VERBS[name], **options)
-        return parser
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        parts = text.split("\n\n")
+        return "\n\n".join(
+            part if "\n  " in f"\n{part}" else super(_Help, self)._fill_text(part, width, indent)
+            for part in parts
+        )
 
 
 def make_parser(complete: Iterable[str] = VERBS) -> argparse.ArgumentParser:
@@ -115,12 +119,14 @@ def make_parser(complete: Iterable[str] = VERBS) -> argparse.ArgumentParser:
         prog="labelset", description="Everything after the encoder in multi-label learning."
     )
     parser.add_argument("--version", action="version", version=f"labelset {labelset.__version__}")
-    verbs = parser.add_subparsers(metavar="VERB", required=True, action=_Verbs)
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
     for verb in VERBS:
+        added = verbs.add_parser(verb, help=VERBS[verb], formatter_class=_Help)
         if verb in complete:
-            importlib.import_module(f"labelset.cli.{verb}").add(verbs)
-            for _, leaf in leaves(verbs.choices[verb], verb):
+            module = importlib.import_module(f"labelset.cli.{verb}")
+            added.description = getattr(module, "ABOUT", None)
+            added.set_defaults(run=module.run)
+            module.add(added)
+            for _, leaf in leaves(added, verb):
                 add_config(leaf)
-        else:
-            verbs.add_parser(verb)
     return parser

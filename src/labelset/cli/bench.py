@@ -30,13 +30,8 @@ SHAPES = ["512x80", "256x8921"]
 GPU_SHAPES = [*SHAPES, "256x20000", "512x131072", "4096x131072"]
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "bench",
-        description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("--losses", nargs="+", metavar="LOSS", help="names (all)")
     verb.add_argument(
         "--impl",
@@ -82,7 +77,6 @@ def add(verbs: Any) -> None:
     verb.add_argument("--plot", metavar="SVG", help="draw the ratios to the floor")
     verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
     verb.add_argument("--quiet", action="store_true", help="no progress bar")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -12,15 +12,11 @@ from labelset.cli.options import add_settings, settings, writable
 from labelset.files import write_bytes
 
 ABOUT = """Fit a map on the held-out part of a RUN and keep it there. A rule that the run held was
-fitted to other probabilities and is taken out. Maps: """
+fitted to other probabilities and is taken out. Maps: """ + ", ".join(calibrate.names())
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "calibrate",
-        description=ABOUT + ", ".join(calibrate.names()),
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("model", metavar="RUN", help="the folder of a run")
     verb.add_argument("--map", default="platt", help="which calibrator (platt)")
     verb.add_argument("--on", default="valid", help="the split to fit on (valid; never test)")
@@ -28,7 +24,6 @@ def add(verbs: Any) -> None:
     add_settings(verb, "map")
     verb.add_argument("--diagram", metavar="SVG", help="draw the reliability before and after")
     verb.add_argument("--json", action="store_true", help="print JSON")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

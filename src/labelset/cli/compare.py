@@ -29,13 +29,8 @@ use. Writes RUN/results.csv (one row per loss, head, seed, split, stage and metr
 report.html, and the recommended model in RUN/best; the other verbs take RUN as their model."""
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "compare",
-        description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     add_source(verb, default="digits")
     add_sides(verb)
     verb.add_argument("--out", required=True, metavar="RUN", help="the folder to write to")
@@ -87,7 +82,6 @@ def add(verbs: Any) -> None:
     verb.add_argument("--force", action="store_true", help="delete what RUN holds first")
     verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
     verb.add_argument("--quiet", action="store_true", help="no progress")
-    verb.set_defaults(run=under_torchrun(run))
 
 
 def plan_of(args: argparse.Namespace) -> runs.Plan:
@@ -110,6 +104,7 @@ def plan_of(args: argparse.Namespace) -> runs.Plan:
     )
 
 
+@under_torchrun
 def run(args: argparse.Namespace) -> None:
     """Compare, and print the answer."""
     with ending_when_asked():

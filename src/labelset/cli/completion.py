@@ -33,16 +33,10 @@ FILES = ("pack --head",)
 Words = dict[str, list[str]]
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "completion",
-        description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("shell", choices=SHELLS, help="whose script to print")
     verb.add_argument("--json", action="store_true", help="print JSON: what is completed where")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -16,10 +16,10 @@ from labelset.terminal import table
 if TYPE_CHECKING:
     from torch import Tensor
 
-ABOUT = """How a data set was parsed: the columns of a table, what each holds and what it is taken
+INSPECT = """How a data set was parsed: the columns of a table, what each holds and what it is taken
 for, and why; rows, features, labels, the commonest, rare and dead ones, duplicated rows, and
 rows that are in more than one split."""
-ABOUT_SPLIT = """Deal the rows of a data set into train, valid and test, or into folds, with their
+SPLIT = """Deal the rows of a data set into train, valid and test, or into folds, with their
 share of every label, and print how many positives of each label are where. Rows with the same
 input stay together. A split that the data have is shown as it is. The file that --out names has a
 line for each row; `--data split=FILE` reads it, if it has train, valid and test."""
@@ -27,15 +27,14 @@ SHOWN = 40
 """Labels that are printed, the rarest."""
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser("data")
+def add(verb: Any) -> None:
+    """Its two kinds, and their options."""
     kinds = verb.add_subparsers(metavar="WHAT", required=True)
-    look = kinds.add_parser("inspect", help="how it was parsed", description=ABOUT)
+    look = kinds.add_parser("inspect", help="how it was parsed", description=INSPECT)
     add_source(look)
     look.add_argument("--json", action="store_true", help="print JSON")
     look.set_defaults(run=run)
-    deal = kinds.add_parser("split", help="how its rows are dealt", description=ABOUT_SPLIT)
+    deal = kinds.add_parser("split", help="how its rows are dealt", description=SPLIT)
     add_source(deal)
     add_sides(deal)
     deal.add_argument(

@@ -12,16 +12,12 @@ from labelset.cli.options import add_settings, settings
 from labelset.terminal import table
 
 ABOUT = """Fit a rule on the held-out part of a RUN and keep it there, or take the one in a JSON
-file. Rules: """
+file. Rules: """ + ", ".join(decide.names())
 JUDGED = ("f1-micro", "f1-macro", "f1-samples", "precision", "recall")
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "decide",
-        description=ABOUT + ", ".join(decide.names()),
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("model", metavar="RUN", help="the folder of a run")
     verb.add_argument("--rule", default="per-class", help="which decision rule (per-class)")
     verb.add_argument("--on", default="valid", help="the split to fit on (valid; never test)")
@@ -29,7 +25,6 @@ def add(verbs: Any) -> None:
     verb.add_argument("--from", dest="source", metavar="JSON", help="take this rule instead")
     verb.add_argument("--most", type=int, default=20, help="how many thresholds to show (20)")
     verb.add_argument("--json", action="store_true", help="print JSON")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

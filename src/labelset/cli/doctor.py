@@ -15,18 +15,12 @@ are not true, wrong thresholds, label sets that the head cannot say. Exit status
 1 if any is found."""
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "doctor",
-        description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("model", metavar="RUN", help="the folder of a run")
     verb.add_argument("--on", default="valid", choices=("train", "valid", "test"))
     verb.add_argument("--seconds", type=float, default=20.0, help="time for proofs (20)")
     verb.add_argument("--json", action="store_true", help="print JSON")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,20 +14,16 @@ DEFAULT = [
     *("map@class", "map@sample", "f1-micro", "f1-macro", "f1-samples", "precision@5"),
     *("ndcg@5", "hamming", "subset-accuracy", "ace", "mce", "brier", "nll"),
 ]
+ABOUT = "Metrics of the scores of a RUN. Known: " + ", ".join(metrics.names())
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "evaluate",
-        description="Metrics of the scores of a RUN. Known: " + ", ".join(metrics.names()),
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("model", metavar="RUN", help="the folder of a run")
     verb.add_argument("--on", default="test", choices=("train", "valid", "test"))
     verb.add_argument("--metrics", nargs="+", default=DEFAULT, metavar="NAME")
     verb.add_argument("--per-label", metavar="METRIC", help="also this metric of every label")
     verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

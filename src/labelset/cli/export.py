@@ -26,13 +26,8 @@ RUN.safetensors. Every file is run on random rows and edge cases first and compa
 where it differs, nothing is written."""
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "export",
-        description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument(
         "model", metavar="RUN", help="the folder of a run (of a comparison, its best)"
     )
@@ -47,7 +42,6 @@ def add(verbs: Any) -> None:
     verb.add_argument("--no-decisions", action="store_true", help="logits and probabilities only")
     verb.add_argument("--seed", type=int, default=0, help="of the rows that it is tried on (0)")
     verb.add_argument("--json", action="store_true", help="print JSON")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

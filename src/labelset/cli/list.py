@@ -20,18 +20,14 @@ KINDS: dict[str, Catalog[Any]] = {
     "rules": decide.catalog,
     "metrics": metrics.catalog,
 }
+ABOUT = f"What there is of a kind ({', '.join(KINDS)}), or what one of them is."
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "list",
-        description=f"What there is of a kind ({', '.join(KINDS)}), or what one of them is.",
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("name", nargs="?", help="a kind, or a name such as spa (losses)")
     verb.add_argument("--kind", choices=KINDS, help="where to look for the name (everywhere)")
     verb.add_argument("--json", action="store_true", help="print JSON")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -14,13 +14,8 @@ work: evaluate, calibrate, decide, predict, query, doctor. Scores are .npy or .n
 before any sigmoid; labels are .npz, .npy or .jsonl[.gz]."""
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "pack",
-        description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("out", metavar="RUN", help="the folder to make")
     for part in ("valid", "test", "train"):
         verb.add_argument(
@@ -31,7 +26,6 @@ def add(verbs: Any) -> None:
     verb.add_argument("--head", help="weights of the last layer: .safetensors, .npz or .npy")
     verb.add_argument("--names", help="a text file, one label name per line")
     verb.add_argument("--json", action="store_true", help="print JSON")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -40,13 +40,8 @@ In CSV output labels stand between `|`; a `|` or `\\` within a name is written `
 A cell that a spreadsheet would take for a formula (=, +, -, @ or ' in front) begins with a '."""
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "predict",
-        description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("model", metavar="RUN", help="the folder of a run")
     verb.add_argument(
         "source", metavar="ROWS", help="a file, a folder of pictures, -, or train, valid, test"
@@ -68,9 +63,9 @@ def add(verbs: Any) -> None:
     verb.add_argument(
         "--json", action="store_true", help="JSON only: the rows, or with --out what was written"
     )
-    verb.set_defaults(run=under_torchrun(run))
 
 
+@under_torchrun
 def run(args: argparse.Namespace) -> None:
     """Predict, batch by batch."""
     opened, ranks = model.SavedModel.open(args.model), Ranks.running()

@@ -13,18 +13,13 @@ ABOUT = """The best rows for a query such as 'dog & !beach', 'cat | "guinea pig"
 with the probability that the query holds there, and how many are right by expectation."""
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "query",
-        description=ABOUT,
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("model", metavar="RUN", help="the folder of a run")
     verb.add_argument("query", help="'dog & !beach': & and, | or, ! not, brackets, quoted names")
     verb.add_argument("-k", "--best", type=int, default=10, help="how many rows (10)")
     verb.add_argument("--on", default="test", choices=("train", "valid", "test"))
     verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -10,18 +10,15 @@ from zipfile import BadZipFile
 
 from labelset import model, report, runs
 
+ABOUT = "Write RUN/report.html again, or with --figures SVG and PNG files."
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "report",
-        description="Write RUN/report.html again, or with --figures SVG and PNG files.",
-    )
+
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("model", metavar="RUN", help="the folder of a comparison")
     verb.add_argument("--out", help="where to write (RUN/report.html, RUN/figures)")
     verb.add_argument("--figures", action="store_true", help="figures instead of the page")
     verb.add_argument("--json", action="store_true", help="print JSON")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -27,9 +27,8 @@ ABOUT = """Train one model, fit its map and rule on validation rows, and keep al
 Stopped half-way, the same command with --resume goes on."""
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser("train", description=ABOUT)
+def add(verb: Any) -> None:
+    """Its options."""
     add_source(verb)
     verb.add_argument("--out", required=True, metavar="RUN", help="the folder to write to")
     verb.add_argument("--loss", default="bce", help="a name, or name:key=value,... (bce)")
@@ -50,9 +49,9 @@ def add(verbs: Any) -> None:
     add_checkpoints(verb)
     verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
     verb.add_argument("--quiet", action="store_true", help="no progress")
-    verb.set_defaults(run=under_torchrun(run))
 
 
+@under_torchrun
 def run(args: argparse.Namespace) -> None:
     """Train; a comparison of one candidate is all that is needed."""
     runs.parse(args.loss)

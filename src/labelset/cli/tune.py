@@ -10,14 +10,14 @@ from typing import Any
 from labelset import runs
 from labelset.cli.options import add_source, add_training, loaded, training
 
+ABOUT = (
+    "Search the hyperparameters of a loss and the learning rate by a metric on "
+    "validation rows. The same command again continues an interrupted search."
+)
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "tune",
-        description="Search the hyperparameters of a loss and the learning rate by a metric on "
-        "validation rows. The same command again continues an interrupted search.",
-    )
+
+def add(verb: Any) -> None:
+    """Its options."""
     add_source(verb)
     verb.add_argument("--loss", required=True, help="which loss, such as spa")
     verb.add_argument("--out", required=True, metavar="RUN", help="the folder to write to")
@@ -27,7 +27,6 @@ def add(verbs: Any) -> None:
     add_training(verb)
     verb.add_argument("--json", action="store_true", help="print JSON")
     verb.add_argument("--quiet", action="store_true", help="no progress")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -18,20 +18,15 @@ if TYPE_CHECKING:
     from labelset.model import SavedModel
     from labelset.proofs import Verification
 
-VERIFY = """Which label sets can a linear output layer produce at all, whatever its input?
+ABOUT = """Which label sets can a linear output layer produce at all, whatever its input?
 
 For every label set in LABELS: argmaxable, with an input that gives it; unargmaxable, with weights
 on a few labels that prove it impossible; or undecided. Exit status 0 if all can be produced, else
 1."""
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser(
-        "verify",
-        description=VERIFY,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("model", help="a RUN folder, or weights: .safetensors, .npz, .npy")
     verb.add_argument(
         "labels", nargs="?", help="label sets: .npz, .npy, .jsonl[.gz] (the test rows of a RUN)"
@@ -51,9 +46,9 @@ def add(verbs: Any) -> None:
     verb.add_argument("--out", help="write verdicts and proofs to this JSON file")
     verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
     verb.add_argument("--quiet", action="store_true", help="no progress bar")
-    verb.set_defaults(run=under_torchrun(run))
 
 
+@under_torchrun
 def run(args: argparse.Namespace) -> int:
     """Verify, print, and keep the proofs."""
     from labelset.proofs import verify
