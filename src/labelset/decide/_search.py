@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from labelset import check, inputs
@@ -246,6 +248,33 @@ class TunedThresholds(Thresholds):
         p, on, known = aligned(probs, labels)
         picked = self(p).dense().numpy() == 1
         return metric_value(self.metric, self.beta, picked, on.numpy(), known.numpy())
+
+    @abstractmethod
+    def of_weighted_rows(
+        self, p: Tensor, on: Tensor, known: Tensor
+    ) -> Callable[[Array], Array | float]:
+        """From how often each row counts to the thresholds."""
+
+    def intervals(
+        self, probs: Any, labels: Any, rounds: int = 200, level: float = 0.95, seed: int = 0
+    ) -> Tensor:
+        """(labels, 2): between which bounds each threshold falls in `level` of bootstrap rounds.
+
+        Every round draws as many rows with replacement and chooses again. Give the data that the
+        rule was fitted to.
+        """
+        check.whole("rounds", rounds, low=1)
+        check.number("level", level, low=0.0, high=1.0, open_low=True, open_high=True)
+        p, on, known = aligned(probs, labels)
+        self.refuse_width(p)
+        draw, rows = np.random.default_rng(check.whole("seed", seed)), len(p)
+        chosen = self.of_weighted_rows(p, on, known)
+        drawn = [
+            chosen(np.bincount(draw.integers(max(rows, 1), size=rows), minlength=rows))
+            for _ in range(rounds)
+        ]
+        ends = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return torch.from_numpy(np.ascontiguousarray(ends.T)).expand(p.shape[1], 2)
 
     def score(self, decided: Any, labels: Any) -> float:
         """The metric of any label sets, over known labels."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from labelset import check
 from labelset.catalog import hyper
-from labelset.decide._base import NEUTRAL, NEVER, Array, Thresholds, above, aligned, between
+from labelset.decide._base import NEUTRAL, NEVER, Array, Thresholds, above, between
 from labelset.decide._search import Cuts, Ranked, TunedThresholds, f_beta, pooled_threshold
 from labelset.learned import LearnedSpec
 
@@ -87,29 +86,8 @@ class Global(TunedThresholds):
             best = pooled_threshold(rank(p, on, known), self.metric, self.beta)
         return {"thresholds": torch.tensor(best, dtype=torch.float64)}
 
-    def intervals(
-        self, probs: Any, labels: Any, rounds: int = 200, level: float = 0.95, seed: int = 0
-    ) -> Tensor:
-        """(labels, 2), the same for each: between which bounds the threshold falls in `level` of
-        bootstrap rounds. Every round draws as many rows with replacement and chooses anew. Give the
-        data that the rule was fitted to.
-        """
-        check.whole("rounds", rounds, low=1)
-        check.number("level", level, low=0.0, high=1.0, open_low=True, open_high=True)
-        p, on, known = aligned(probs, labels)
-        self.refuse_width(p)
-        draw, rows = np.random.default_rng(check.whole("seed", seed)), len(p)
-        chosen = self._of_weighted_rows(p, on, known)
-        drawn = [
-            chosen(np.bincount(draw.integers(rows, size=rows), minlength=rows))
-            for _ in range(rounds if rows else 0)
-        ]
-        ends = np.quantile(drawn or [NEUTRAL], [(1 - level) / 2, (1 + level) / 2])
-        return torch.from_numpy(ends).expand(p.shape[1], 2)
-
-    def _of_weighted_rows(self, p: Tensor, on: Tensor, known: Tensor) -> Callable[[Array], float]:
-        """From how often each row counts to the threshold: with one sort for all rounds where the
-        metric takes all entries as one."""
+    def of_weighted_rows(self, p: Tensor, on: Tensor, known: Tensor) -> Callable[[Array], float]:
+        """With one sort for all rounds where the metric takes all entries as one."""
         if self.metric not in ("f1-micro", "hamming"):
 
             def anew(weight: Array) -> float:
@@ -202,29 +180,12 @@ class PerClass(TunedThresholds):
             tells = positives > 0
         return np.where(tells, own, pooled)
 
-    def intervals(
-        self, probs: Any, labels: Any, rounds: int = 200, level: float = 0.95, seed: int = 0
-    ) -> Tensor:
-        """(labels, 2): between which bounds each threshold falls in `level` of bootstrap rounds.
-
-        Every round draws as many rows with replacement and chooses anew among the same cut points;
-        the global threshold stays as learnt. Give the data that the rule was fitted to. A wide
-        interval says that the label has too few positives for a threshold of its own: raise
-        `shrink`.
-        """
-        check.whole("rounds", rounds, low=1)
-        check.number("level", level, low=0.0, high=1.0, open_low=True, open_high=True)
-        pooled = float(self.found("pooled"))
-        p, on, known = aligned(probs, labels)
-        self.refuse_width(p)
-        cuts = Cuts.of(Ranked.within_labels(p, on, known))
-        draw = np.random.default_rng(check.whole("seed", seed))
-        rows, drawn = len(p), np.empty((rounds, p.shape[1]))
-        for i in range(rounds):
-            weight = np.bincount(draw.integers(max(rows, 1), size=rows), minlength=rows)
-            drawn[i] = self._thresholds(cuts, known.any(0).numpy(), pooled, weight)
-        ends = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return torch.from_numpy(np.ascontiguousarray(ends.T))
+    def of_weighted_rows(self, p: Tensor, on: Tensor, known: Tensor) -> Callable[[Array], Array]:
+        """Among the same cut points; the global threshold stays as learnt. A wide interval says
+        that the label has too few positives for a threshold of its own: raise `shrink`."""
+        pooled, cuts = float(self.found("pooled")), Cuts.of(Ranked.within_labels(p, on, known))
+        seen = known.any(0).numpy()
+        return lambda weight: self._thresholds(cuts, seen, pooled, weight)
 
 
 @dataclass(kw_only=True, eq=False)
