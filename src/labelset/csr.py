@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -210,3 +210,46 @@ def from_sparse(name: str, matrix: Any) -> Any:
     csr.sum_duplicates()
     csr.eliminate_zeros()
     return csr
+
+
+class CSR:
+    """What matrices of compressed sparse rows share: which entries are stored, and their values."""
+
+    indptr: Tensor
+    indices: Tensor
+    values: Tensor | None
+
+    def __len__(self) -> int:
+        return self.indptr.shape[0] - 1
+
+    @property
+    def device(self) -> torch.device:
+        return self.indices.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        parts = (self.indptr, self.indices, self.values)
+        return sum(t.numel() * t.element_size() for t in parts if t is not None)
+
+    def filled(self) -> Tensor:
+        """(stored,) float32: the value of each stored entry."""
+        if self.values is not None:
+            return self.values
+        return torch.ones(self.indices.shape[0], device=self.device)
+
+    def rows(self) -> Tensor:
+        """The row of each stored entry."""
+        index = torch.arange(len(self), device=self.device)
+        return torch.repeat_interleave(index, self.indptr.diff(), output_size=self.indices.shape[0])
+
+    def _chosen(self, rows: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Pointers, indices and values of rows: an int, a slice, a list or tensor of ints, or a
+        bool mask."""
+        indptr, take = cut(self.indptr, row_numbers(rows, len(self), self.device))
+        return indptr, self.indices[take], None if self.values is None else self.values[take]
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Pointers, indices and values, changed."""
+        values = None if self.values is None else change(self.values)
+        return change(self.indptr), change(self.indices), values

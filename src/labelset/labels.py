@@ -13,7 +13,7 @@ from labelset import check, csr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Labels:
+class Labels(csr.CSR):
     """The answer: which labels are on, off or unknown in each row, soft values included.
 
     Kept as compressed sparse rows. An entry that is not stored is off; a stored entry is on, has
@@ -153,13 +153,10 @@ class Labels:
             csr.cumulate(lengths),
             torch.cat([part.indices for part in parts]),
             parts[0].n,
-            torch.cat([part._filled() for part in parts]) if soft else None,
+            torch.cat([part.filled() for part in parts]) if soft else None,
         )
 
     # ---- what is in it ------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return self.indptr.shape[0] - 1
 
     def __repr__(self) -> str:
         unknown = 0 if self.values is None else int(self.values.isnan().sum())
@@ -173,7 +170,7 @@ class Labels:
             self.n == other.n
             and torch.equal(self.indptr, other.indptr)
             and torch.equal(self.indices, other.indices)
-            and torch.equal(self._filled().nan_to_num(-1.0), other._filled().nan_to_num(-1.0))
+            and torch.equal(self.filled().nan_to_num(-1.0), other.filled().nan_to_num(-1.0))
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -181,21 +178,6 @@ class Labels:
     @property
     def shape(self) -> tuple[int, int]:
         return len(self), self.n
-
-    @property
-    def device(self) -> torch.device:
-        return self.indices.device
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        parts = (self.indptr, self.indices, self.values)
-        return sum(t.numel() * t.element_size() for t in parts if t is not None)
-
-    def rows(self) -> Tensor:
-        """The row of each stored entry."""
-        index = torch.arange(len(self), device=self.device)
-        return torch.repeat_interleave(index, self.indptr.diff(), output_size=self.indices.shape[0])
 
     def counts(self) -> Tensor:
         """How many labels are on in each row (soft: above 0; unknown ones do not count)."""
@@ -218,7 +200,7 @@ class Labels:
 
     def dense(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """(rows, n) tensor, unknown entries NaN. An integer or bool dtype cannot hold unknowns."""
-        stored = self._filled()
+        stored = self.filled()
         if not dtype.is_floating_point and not bool((stored == 1).all()):
             raise TypeError(
                 f"{dtype} cannot hold soft or unknown labels; use a floating-point dtype"
@@ -230,10 +212,8 @@ class Labels:
 
     def __getitem__(self, rows: Any) -> Labels:
         """The chosen rows: an int, a slice, a list or tensor of ints, or a bool mask."""
-        chosen = csr.row_numbers(rows, len(self), self.device)
-        indptr, take = csr.cut(self.indptr, chosen)
-        values = None if self.values is None else self.values[take]
-        return Labels(indptr, self.indices[take], self.n, values)
+        indptr, indices, values = self._chosen(rows)
+        return Labels(indptr, indices, self.n, values)
 
     def transpose(self) -> Labels:
         """Labels as rows: entry (j, i) is this one's (i, j)."""
@@ -252,17 +232,12 @@ class Labels:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Labels:
         """On another device."""
-        return self._each(lambda t: t.to(device, non_blocking=non_blocking))
+        return self._changed(lambda t: t.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Labels:
         """In page-locked memory, so that a DataLoader's copies to a GPU overlap with work."""
-        return self._each(Tensor.pin_memory)
+        return self._changed(Tensor.pin_memory)
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Labels:
-        values = None if self.values is None else change(self.values)
-        return Labels(change(self.indptr), change(self.indices), self.n, values)
-
-    def _filled(self) -> Tensor:
-        if self.values is not None:
-            return self.values
-        return torch.ones(self.indices.shape[0], device=self.device)
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> Labels:
+        indptr, indices, values = self._each(change)
+        return Labels(indptr, indices, self.n, values)

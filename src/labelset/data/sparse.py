@@ -14,7 +14,7 @@ from labelset import check, csr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SparseRows:
+class SparseRows(csr.CSR):
     """A (rows, width) matrix of which only what is not 0 is kept.
 
     >>> x = SparseRows.from_csr([0, 2, 3], [0, 2, 1], width=3, values=[1.0, 5.0, 2.0])
@@ -77,9 +77,6 @@ class SparseRows:
             torch.cat([part.filled() for part in parts]) if ones else None,
         )
 
-    def __len__(self) -> int:
-        return self.indptr.shape[0] - 1
-
     def __repr__(self) -> str:
         return f"SparseRows({len(self)} rows, {self.width} columns, {len(self.indices)} stored)"
 
@@ -87,33 +84,10 @@ class SparseRows:
     def shape(self) -> tuple[int, int]:
         return len(self), self.width
 
-    @property
-    def device(self) -> torch.device:
-        return self.indices.device
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        parts = (self.indptr, self.indices, self.values)
-        return sum(t.numel() * t.element_size() for t in parts if t is not None)
-
-    def filled(self) -> Tensor:
-        """(stored,) float32: the value of each stored entry."""
-        if self.values is not None:
-            return self.values
-        return torch.ones(self.indices.shape[0], device=self.device)
-
-    def rows(self) -> Tensor:
-        """The row of each stored entry."""
-        index = torch.arange(len(self), device=self.device)
-        return torch.repeat_interleave(index, self.indptr.diff())
-
     def __getitem__(self, rows: Any) -> SparseRows:
         """The chosen rows: an int, a slice, a list or tensor of ints, or a bool mask."""
-        chosen = csr.row_numbers(rows, len(self), self.device)
-        indptr, take = csr.cut(self.indptr, chosen)
-        values = None if self.values is None else self.values[take]
-        return SparseRows(indptr, self.indices[take], self.width, values)
+        indptr, indices, values = self._chosen(rows)
+        return SparseRows(indptr, indices, self.width, values)
 
     def __matmul__(self, weight: Tensor) -> Tensor:
         """(rows, width) @ (width, k) -> (rows, k), with a gradient for `weight`."""
@@ -136,6 +110,5 @@ class SparseRows:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> SparseRows:
         """On another device."""
-        parts = (self.indptr, self.indices, self.filled())
-        indptr, indices, filled = (t.to(device, non_blocking=non_blocking) for t in parts)
-        return SparseRows(indptr, indices, self.width, None if self.values is None else filled)
+        indptr, indices, values = self._each(lambda t: t.to(device, non_blocking=non_blocking))
+        return SparseRows(indptr, indices, self.width, values)
