@@ -203,10 +203,8 @@ def built_map(given: Any, settings: Mapping[str, Any] | None = None) -> ProbMap:
     >>> built_map("platt", {"per": "pool"})
     Platt(loss=None, per='pool', strength=10.0)
     """
-    if isinstance(given, ProbMap):
-        _refuse_settings("map", settings)
-        return copy.deepcopy(given)
-    return calibrate.build(given, **(settings or {}))
+    made: ProbMap = _built("map", calibrate, ProbMap, given, settings)
+    return made
 
 
 def built_rule(given: Any, settings: Mapping[str, Any] | None = None) -> Rule:
@@ -215,19 +213,19 @@ def built_rule(given: Any, settings: Mapping[str, Any] | None = None) -> Rule:
     >>> built_rule("top-k", {"k": 2})
     TopK(k=2)
     """
-    if isinstance(given, Rule):
-        _refuse_settings("rule", settings)
-        return copy.deepcopy(given)
-    return decide.build(given, **(settings or {}))
+    made: Rule = _built("rule", decide, Rule, given, settings)
+    return made
 
 
-def _refuse_settings(what: str, settings: Mapping[str, Any] | None) -> None:
-    """Or a search over them would try the same thing again and again."""
-    if settings:
+def _built(what: str, room: Any, kind: type, given: Any, settings: Mapping[str, Any] | None) -> Any:
+    if not isinstance(given, kind):
+        return room.build(given, **(settings or {}))
+    if settings:  # or a search over them would try the same thing again and again
         raise TypeError(
             f"settings ({', '.join(settings)}) go with the name of a {what}, and a {what} that is "
             "built was given; set them when building it, or give its name"
         )
+    return copy.deepcopy(given)
 
 
 class NamedParts:
