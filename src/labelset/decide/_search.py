@@ -269,7 +269,7 @@ class TunedThresholds(Thresholds):
         self.refuse_width(p)
         draw, rows = np.random.default_rng(check.whole("seed", seed)), len(p)
         chosen = self.of_weighted_rows(p, on, known)
-        drawn = [
+        drawn: Any = [
             chosen(np.bincount(draw.integers(max(rows, 1), size=rows), minlength=rows))
             for _ in range(rounds)
         ]
