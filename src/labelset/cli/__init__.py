@@ -30,6 +30,7 @@ VERBS = {
     "decide": "fit thresholds or another decision rule, and save it in the RUN",
     "predict": "label sets for new rows",
     "query": "rows that most probably have these labels and not those",
+    "weights": "the words and columns that weigh most for each label of a RUN",
     "doctor": "why a RUN predicts nothing, with evidence and remedies",
     "verify": "which label sets a head can and cannot produce, with proofs",
     "export": "a RUN as ONNX, torch.export or safetensors",

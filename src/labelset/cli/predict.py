@@ -14,10 +14,11 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from labelset import data, model
+from labelset import check, data, model
 from labelset.cli.options import settings, writable
 from labelset.files import write_with
 from labelset.ranks import Ranks, under_torchrun
+from labelset.terminal import printable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +36,11 @@ with --format), batch by batch: memory holds one batch however long the input is
 model does not know are left alone; a missing one is an error. Scores of a model of your own are
 given with --scores. Out comes one JSON object per row, or a CSV line: labels, and their
 probabilities. Under torchrun the ranks take turns with the batches, and what comes out is the same.
+
+--explain says why, in `why` of the JSON, in a column of the CSV, or in lines to read (--to text,
+which is what a terminal gets): of each predicted label the score (before any calibrator), and what
+adds most to it: words in quotes, columns, or squares of a picture; `(base)` is where every row
+begins, `(rest)` all that is not listed. They add up to the score.
 
 In CSV output labels stand between `|`; a `|` or `\\` within a name is written `\\|` or `\\\\`.
 A cell that a spreadsheet would take for a formula (=, +, -, @ or ' in front) begins with a '."""
@@ -58,7 +64,15 @@ def add(verb: Any) -> None:
         metavar="KEY=VALUE",
         help="how to read, where that is not as in training: separator=;, id_column=key, ...",
     )
-    verb.add_argument("--to", choices=("jsonl", "csv"), default="jsonl", help="what comes out")
+    verb.add_argument("--to", choices=("jsonl", "csv", "text"), help="what comes out (jsonl)")
+    verb.add_argument(
+        "--explain",
+        nargs="?",
+        type=int,
+        const=10,
+        metavar="N",
+        help="say why: what adds most to the score of each predicted label, N of each (10)",
+    )
     verb.add_argument("--out", help="write to this file instead of standard output")
     verb.add_argument(
         "--json", action="store_true", help="JSON only: the rows, or with --out what was written"
@@ -71,8 +85,17 @@ def run(args: argparse.Namespace) -> None:
     opened, ranks = model.SavedModel.open(args.model), Ranks.running()
     if args.source == "-" and ranks.size > 1:
         raise ValueError("standard input cannot be read by several ranks; give a file")
-    if args.json and args.to != "jsonl" and not args.out:
+    if args.json and args.to in ("csv", "text") and not args.out:
         raise ValueError(f"--json prints rows as JSON, --to asks for {args.to}: give one of them")
+    if args.explain is None and args.to == "text":
+        raise ValueError("--to text is for reasons: give --explain, or --to csv")
+    if args.explain is not None:
+        check.whole("--explain", args.explain, low=1)
+        if args.scores or args.source in ("train", "valid", "test"):
+            raise ValueError("--explain needs rows to read, and scores are none: give their file")
+    if args.to is None:
+        read = args.explain is not None and not (args.out or args.json) and sys.stdout.isatty()
+        args.to = "text" if read else "jsonl"
     if args.out:
         writable(args.out)
     texts = _in_turns(ranks, _tasks(opened, _pieces(opened, args), args))
@@ -128,17 +151,19 @@ def _tasks(
 ) -> Iterator[Callable[[], str]]:
     """What will write the lines of each piece; not called, it costs nothing."""
     score = opened.scorer() if opened.can_score else opened.score  # which says what is missing
+    explain = None if args.explain is None else model.Explainer(opened, args.explain)
     first = 0
     for rows, ids in pieces:
-        yield partial(_lines, opened, score, rows, ids, first, args)
+        yield partial(_lines, opened, score, explain, rows, ids, first, args)
         first += len(rows)
     if not first:
-        yield lambda: _head(args.to, None)
+        yield lambda: _head(args, None)
 
 
 def _lines(
     opened: model.SavedModel,
     score: Callable[[data.Dataset], Tensor],
+    explain: model.Explainer | None,
     rows: Tensor | data.Dataset,
     ids: Sequence[str] | None,
     first: int,
@@ -153,25 +178,51 @@ def _lines(
     p = predictor.probabilities(scores)
     predicted = predictor.decide(p)
     every = p[predicted.rows(), predicted.indices.long()].tolist()
-    labels, lines = predicted.indices.tolist(), [_head(args.to, ids) if first == 0 else ""]
-    for i, (start, end) in enumerate(pairwise(predicted.indptr.tolist())):
+    labels, lines = predicted.indices.tolist(), [_head(args, ids) if first == 0 else ""]
+    ends = [*pairwise(predicted.indptr.tolist())]
+    why: Iterator[model.Reason] = iter(())
+    if explain is not None and isinstance(rows, data.Dataset):
+        why = explain(rows, [labels[start:end] for start, end in ends], scores, first)
+    for i, (start, end) in enumerate(ends):
         on, chances = labels[start:end], [round(x, 6) for x in every[start:end]]
         name = {} if ids is None else {"id": ids[i]}
-        names = [opened.names[j] for j in on]
+        names, reasons = [opened.names[j] for j in on], [*islice(why, end - start)]
         if args.to == "csv":
-            joined = "|".join(re.sub(r"([\\|])", r"\\\1", label) for label in names)
-            cells = (*name.values(), joined, "|".join(map(str, chances)))
+            joined = "|".join(map(_escaped, names))
+            cells = [*name.values(), joined, "|".join(map(str, chances))]
+            cells += ["|".join(_escaped(r.sum_of_terms()) for r in reasons)] if explain else []
             lines.append(_csv_line([first + i, *map(_safe, cells)]))
+        elif args.to == "text":
+            lines.append(_text(first + i, name.get("id"), chances, reasons))
         else:
             item: dict[str, Any] = {"row": first + i, **name, "labels": on, "names": names}
             item["probabilities"] = chances
+            item |= {"why": [reason.as_json() for reason in reasons]} if explain else {}
             lines.append(json.dumps(item, ensure_ascii=False) + "\n")
     return "".join(lines)
 
 
-def _head(to: str, ids: Sequence[str] | None) -> str:
+def _text(
+    row: int, name: str | None, chances: Sequence[float], reasons: Sequence[model.Reason]
+) -> str:
+    """A row, and below it a line for each label."""
+    lines = [f"row {row}" if name is None else f"row {row}, {name}"]
+    lines += [
+        f"  {reason.label}, probability {p:.3f}: {reason.sum_of_terms()}"
+        for reason, p in zip(reasons, chances, strict=True)
+    ]
+    return "".join(f"{printable(line)}\n" for line in lines + ["  no label"][len(reasons) :])
+
+
+def _escaped(part: str) -> str:
+    return re.sub(r"([\\|])", r"\\\1", part)
+
+
+def _head(args: argparse.Namespace, ids: Sequence[str] | None) -> str:
     name = [] if ids is None else ["id"]
-    return _csv_line(["row", *name, "labels", "probabilities"]) if to == "csv" else ""
+    why = [] if args.explain is None else ["why"]
+    line = ["row", *name, "labels", "probabilities", *why]
+    return _csv_line(line) if args.to == "csv" else ""
 
 
 def _safe(cell: str) -> str:

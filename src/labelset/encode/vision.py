@@ -121,6 +121,10 @@ class Vision(Pretrained):
             )
         return dataset.images
 
+    def as_numbers(self, inputs: Tensor) -> Tensor:
+        """Bytes become 0 to 1, as in the network."""
+        return inputs.float() / 255 if inputs.dtype == torch.uint8 else inputs.float()
+
     def prepared(self, dataset: Dataset) -> Inputs:
         """Pictures stay where they are."""
         return self.rows(dataset) if self.learns else super().prepared(dataset)

@@ -68,10 +68,14 @@ class Reason:
     """Of a picture: (squares down, squares across) what each part of it adds."""
 
     def __str__(self) -> str:
+        place = self.row if self.id is None else self.id
+        return f"row {place}, {self.label}: {self.sum_of_terms()}"
+
+    def sum_of_terms(self) -> str:
+        """The score as a sum, to be read."""
         rest = [] if abs(self.rest) < 0.005 else [(REST, self.rest)]
-        added = " ".join(f"{value:+.2f} {name}" for name, value in (*self.terms, *rest))
-        place = f"row {self.row if self.id is None else self.id}, {self.label}"
-        return f"{place}: {self.score:.2f} = {self.base:.2f} {BASE} {added}"
+        added = "".join(f" {value:+.2f} {name}" for name, value in (*self.terms, *rest))
+        return f"{self.score:.2f} = {self.base:.2f} {BASE}{added}"
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; numbers to six digits."""
