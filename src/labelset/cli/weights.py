@@ -16,14 +16,12 @@ blend those of its linear models and forests. Why a row has its labels: labelset
 --explain."""
 
 
-def add(verbs: Any) -> None:
-    """The verb and its options."""
-    verb = verbs.add_parser("weights", description=ABOUT)
+def add(verb: Any) -> None:
+    """Its options."""
     verb.add_argument("model", metavar="RUN", help="the folder of a run")
     verb.add_argument("--label", nargs="+", metavar="NAME", help="of these labels (all)")
     verb.add_argument("--top", type=int, default=10, help="how many of each label (10)")
     verb.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    verb.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,16 +32,11 @@ from labelset.heads import Head
 from labelset.labels import Labels
 from labelset.losses import Loss, describe_loss, read_loss
 from labelset.model.blend import estimator
-from labelset.model.explanation import (
-    Explainer,
-    Explanation,
-    Reason,
-    Weights,
-    label_numbers,
-    largest_weights,
-)
 from labelset.model.predictor import Predictor
 from labelset.model.scorer import Scorer, all_numbers
+
+if TYPE_CHECKING:
+    from labelset.model.explanation import Explanation, Reason, Weights
 
 FORMAT = 1
 MODEL, HEAD, ENCODER = "model.json", "head.safetensors", "encoder.safetensors"
@@ -188,6 +183,8 @@ class SavedModel:
         labels: names or numbers; those that are predicted unless given, or of a row without any the
         most probable one.
         """
+        from labelset.model.explanation import Explainer, Explanation, label_numbers
+
         explainer, predictor = Explainer(self, top), self.predictor.or_sigmoid()
         chosen = None if labels is None else label_numbers(self.names, labels)
         reasons: list[Reason] = []
@@ -202,6 +199,8 @@ class SavedModel:
     def weights(self, labels: Any = None, top: int = 10) -> list[Weights]:
         """The features that weigh most for these labels, given by name or number, or for all of
         them: of linear models and forests, and of those in a blend."""
+        from labelset.model.explanation import label_numbers, largest_weights
+
         chosen = range(len(self.names)) if labels is None else label_numbers(self.names, labels)
         return [*largest_weights(self, chosen, top)]
 
