@@ -396,3 +396,23 @@ def test_other_shells_are_told_the_same(capsys):
         script = capsys.readouterr().out
         assert all(name in script for name in (*losses.names(), *metrics.names()))
         assert script.count("'") % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "size"),
+    [
+        (MemoryError(), ""),
+        (MemoryError("Unable to allocate 14.9 GiB for an array with shape (9,)"), "14.9 GiB"),
+        (RuntimeError("std::bad_alloc"), ""),
+        (RuntimeError("can't allocate memory: you tried to allocate 800 bytes"), "800 bytes"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB."), "20.00 MiB"),
+    ],
+)
+def test_too_little_memory_is_said_in_words(error, size, monkeypatch, capsys):
+    def run(_):
+        raise error
+
+    monkeypatch.setattr("labelset.cli.list.run", run)
+    assert main(["list"]) == 2
+    asked = f", {size} more were asked for at once" if size else ""
+    assert f"labelset: there is not enough memory{asked}; give fewer" in capsys.readouterr().err

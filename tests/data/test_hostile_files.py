@@ -37,7 +37,13 @@ TEXT = [
     ("x.svm", "0 1:1\n1 5:inf\n", "line 2: values must be finite in float32, got inf"),
     ("x.svm", "0 1:1\n1 5:1e300\n", "line 2: values must be finite"),
     ("x.svm", "0 1:1\n1 99999999999999999999:1\n", "line 2: feature numbers must be at most"),
-    ("x.svm", "0 1:1\n2000000000 1:1\n", "names label number 2000000000, too large"),
+    ("x.svm", "0 1:1\n2000000000 1:1\n", "there is label number 2000000000, which"),
+    (
+        "x.svm",
+        "0 1:1\n0 2000000000:1\n",
+        "there is feature number 2000000000, which .* n_features=2",
+    ),
+    ("x.txt", "1 2000000000 1\n0 5:1\n", "there is feature number 1999999999, which is taken"),
     ("x.txt", "3 5 3\n0 0:1\n1 3:1\n", "its first line says 3 rows, 2 follow"),
     ("x.txt", "2 5 3\n0,4 0:1\n1 3:1\n", "line 2: label numbers must be at most 3, got 4"),
     ("x.txt", "2 5 3\n0 0:1\n1,3 3:1\n", "line 3: label numbers must lie in 0..2"),
@@ -175,6 +181,10 @@ ARRAYS = [
     ({"X_indptr": [0, 1, 2, 3], "X_indices": [0.0, 1, 2], "X_shape": [3, 3], "Y": EYE}, "whole"),
     ({"X_indptr": [0, 1, 2, 3], "Y": EYE}, "X_indptr without X_indices"),
     ({"X_indptr": [0, 1, 2, 3], "X_indices": [0, 1, 2], "Y": EYE}, "add X_shape"),
+    (
+        {**{f"X{key[1:]}": v for key, v in CSR.items()}, "X_shape": [3, 10**9], "Y": EYE},
+        "there is feature number 999999999, which is taken for a mistake; .* n_features=1000000000",
+    ),
     ({"format": np.array(b"dia"), "shape": np.array([3, 3])}, "scipy matrix in dia form"),
 ]
 
@@ -229,7 +239,7 @@ def survives(name, content):
 def test_large_numbers_in_small_files_take_no_memory(tmp_path):
     (tmp_path / "x.svm").write_text("0 2000000000:1\n1 5:1\n")
     tracemalloc.start()
-    data = load(tmp_path / "x.svm")
+    data = load(tmp_path / "x.svm", n_features=2_000_000_000)
     assert tracemalloc.get_traced_memory()[1] < 20e6
     tracemalloc.stop()
     assert data.features.width == 2_000_000_000

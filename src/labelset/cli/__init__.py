@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
@@ -17,6 +18,8 @@ __all__ = ["main"]
 
 LONGEST = 1000
 """Letters of a message; of a longer one the middle is left out."""
+SHORT = re.compile(r" to allocate ([\d.]+ \w+)|bad_alloc")
+"""What libraries say where memory is short."""
 PROBLEMS = (ValueError, TypeError, ImportError, OSError, RuntimeError, MemoryError)
 VERBS = {
     "compare": "which loss, head, calibration and thresholds to use on your data",
@@ -69,6 +72,10 @@ def _line(error: Exception) -> str:
     problem = str(getattr(error, "problem", error))  # a query's, without the line that points
     if isinstance(error, OSError) and type(error).__str__ is OSError.__str__ and error.strerror:
         problem = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    short = SHORT.search(problem)
+    if short or isinstance(error, MemoryError):
+        asked = f", {short[1]} more were asked for at once" if short and short[1] else ""
+        problem = f"there is not enough memory{asked}; give fewer rows, features or labels"
     return _shown(problem)
 
 

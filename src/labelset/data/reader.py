@@ -33,8 +33,8 @@ from labelset.data.store import ENTRIES, Array, spooled, stacked
 if TYPE_CHECKING:
     from labelset.data.guess import Guess
 
-MOST_LABELS = 20_000_000
-"""More labels than this, and unnamed, are taken for a mistake in the file."""
+MOST = 20_000_000
+"""More labels or features than this, where only the file says so, are taken for a mistake in it."""
 
 
 def load(source: Any, *, labelled: bool = True, **flags: Any) -> Dataset:
@@ -427,11 +427,17 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
         warnings = list[str | None]()
         if called and piece.named and len(piece.labels):
             warnings = [punctuated(called, int(piece.labels.counts().max())), alike(called)]
-        if not called and piece.labels.n > MOST_LABELS:
-            raise ValueError(
-                f"names label number {piece.labels.n - 1}, too large for a list of labels; if it "
-                "is no mistake, give label_names"
-            )
+        width = 0 if piece.features is None else piece.features.shape[1]
+        for what, count, said, key in (
+            ("label", piece.labels.n, called, "label_names"),
+            ("feature", width, ask.n_features, f"n_features={width}"),
+        ):
+            if count > MOST and not said:
+                number = count - 1 + (piece.facts.get("base") or 0) * (what == "feature")
+                raise ValueError(
+                    f"says that there is {what} number {number}, which is taken for a mistake; if "
+                    f"it is none, give {key}"
+                )
         for key, there in (("group_column", piece.groups), ("time_column", piece.times)):
             if getattr(ask, key) is not None and there is None:
                 raise ValueError(f"has no columns with names, of which {key} could be one")
