@@ -1,17 +1,17 @@
 """Some seconds of the fuzzer, the same cases each time; and it notices what it looks for."""
 
 import io
+import random
+import shutil
 import time
-from pathlib import Path
-from runpy import run_path
-from types import SimpleNamespace
+from unittest.mock import ANY
 
+import broken as breaking
+import fuzz
 import numpy as np
 import pytest
 
 from labelset import data
-
-fuzz = SimpleNamespace(**run_path(str(Path(__file__).with_name("fuzz.py"))))
 
 
 @pytest.mark.slow
@@ -32,7 +32,7 @@ def case(fuzzer):
     out.unlink(missing_ok=True)
     lines = fuzzer.files["n.csv"].split(b"\n")
     lines[3] = lines[4]
-    broken = fuzz.Broken(b"\n".join(lines), "a row", {2}, whole=False)
+    broken = breaking.Broken(b"\n".join(lines), "a row", {2}, whole=False)
     path.write_bytes(broken.content)
     argv = ["predict", str(fuzzer.runs["n.csv"]), str(path), "--out", str(out)]
     return fuzz.Case(argv, path, broken, out, fuzzer._reference("n.csv", "n.csv"))
@@ -78,8 +78,8 @@ GREEDY = []
 )
 def test_what_is_wrong_is_noticed(fuzzer, bug, says, monkeypatch):
     broken, right = case(fuzzer), data.stream
-    monkeypatch.setitem(fuzzer.faults.__globals__, "SECONDS", 3)
-    monkeypatch.setitem(fuzzer.faults.__globals__, "MORE", 100 << 20)
+    monkeypatch.setattr(fuzz, "SECONDS", 3)
+    monkeypatch.setattr(fuzz, "MORE", 100 << 20)
     bug = bug(fuzzer) if bug is left_open else bug
 
     def wrong(*args, **flags):
@@ -95,15 +95,30 @@ def test_what_is_wrong_is_noticed(fuzzer, bug, says, monkeypatch):
     assert any(says in fault for fault in found), found
 
 
-@pytest.mark.parametrize("name", fuzz.valid())
+def test_a_changed_run_that_answers_otherwise_is_noticed(fuzzer, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    shutil.copytree(fuzzer.runs["n.npz"], run)
+    argv = ["predict", str(run), str(fuzzer.folder / "n.npz")]
+    due = fuzzer.called(argv)[2].encode()
+    head = run / "best" / "head.safetensors"
+    head.write_bytes(head.read_bytes()[:-4] + b"\0\0\0A")  # 8.0
+    changed = fuzz.Case(argv, run, breaking.Broken(b"", "a weight"), due=due)
+    assert list(fuzzer.faults(changed)) == []
+    monkeypatch.setattr("labelset.model.folder.file_sum", lambda _: ANY)  # equals any checksum
+    assert any("another answer" in fault for fault in fuzzer.faults(changed))
+
+
+@pytest.mark.parametrize("name", breaking.valid())
 def test_damage_of_any_codec_or_container_is_one_line(name, tmp_path, monkeypatch):
     """Whatever library stumbles: the file is named, and the library's words are not heard."""
-    content, path = fuzz.valid()[name], tmp_path / name
+    content, path = breaking.valid()[name], tmp_path / name
     ending = name.removesuffix(".gz").rpartition(".")[2]
     kind = {"svm": "svmlight", "feather": "arrow", "tsv": "csv"}.get(ending, ending)
     for seed in range(24):
-        draw = fuzz.random.Random(f"{name} {seed}")
-        way = draw.choice([fuzz.flipped, fuzz.truncated, fuzz.cut_out, fuzz.doubled])
+        draw = random.Random(f"{name} {seed}")
+        way = draw.choice(
+            [breaking.flipped, breaking.truncated, breaking.cut_out, breaking.doubled]
+        )
         broken = way(content, draw).content
         path.write_bytes(broken)
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(broken), encoding="utf-8"))
@@ -121,10 +136,10 @@ def refused_well(source, due, flags):
     return True
 
 
-@pytest.mark.parametrize("name", fuzz.valid())
+@pytest.mark.parametrize("name", breaking.valid())
 def test_every_break_breaks(name):
     """Each way to break a file changes it, for most numbers drawn."""
-    content = fuzz.valid()[name]
-    for way in set(fuzz.BREAKS[name.rpartition(".")[2]]):
-        made = [way(content, fuzz.random.Random(seed)) for seed in range(20)]
+    content = breaking.valid()[name]
+    for way in set(breaking.BREAKS[name.rpartition(".")[2]]):
+        made = [way(content, random.Random(seed)) for seed in range(20)]
         assert sum(broken.content != content for broken in made) > 8, way.__name__

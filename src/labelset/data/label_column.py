@@ -395,6 +395,7 @@ def read_labels(path: str | Path, n: int | None = None) -> LabelFile:
     """Labels alone, by number, from .npz, .npy or .jsonl; `n` is how many there are, where the
     file does not say."""
     from labelset.data import formats
+    from labelset.data.dataset import unique_names
     from labelset.data.description import Description
 
     path = Path(path)
@@ -415,5 +416,6 @@ def read_labels(path: str | Path, n: int | None = None) -> LabelFile:
         ):
             if values is not None and len(values) != count:
                 raise ValueError(f"has {len(values)} entries in {what} for {count}")
+        unique_names(piece.names or [])
     split = None if piece.split is None else piece.split.tolist()
     return LabelFile(piece.labels, piece.names, split)

@@ -363,7 +363,7 @@ def _reason(error: Exception) -> str:
         return f"{Path(str(error.filename)).name}: {error.strerror}"
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         return f"{MODEL} is no JSON"
-    return f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else str(error)
+    return f"it lacks {error.args[0]!r}" if isinstance(error, KeyError) else str(error)
 
 
 def _optional(read: Callable[[Any], Any], saved: Any) -> Any:
