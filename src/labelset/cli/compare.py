@@ -68,6 +68,14 @@ def add(verb: Any) -> None:
         help="estimators to compare with: sklearn.neighbors.KNeighborsClassifier:n_neighbors=10",
     )
     verb.add_argument(
+        "--finetune",
+        nargs="+",
+        default=[],
+        metavar="MODEL",
+        help="train these pretrained networks whole, on texts or pictures: a folder, a package, a "
+        "name of the hub, package.module:function; --epochs, --lr, --device then say how",
+    )
+    verb.add_argument(
         "--single", action="store_true", help="recommend one model even where a blend is better"
     )
     add_training(verb, epochs=None)
@@ -96,6 +104,7 @@ def plan_of(args: argparse.Namespace) -> runs.Plan:
         encoder=args.encoder,
         training=training(args),
         also=tuple(args.also),
+        finetune=tuple(args.finetune),
         single=args.single,
         seconds=seconds(args.time_budget) if args.time_budget else None,
         effort=args.effort,
@@ -161,8 +170,15 @@ class _Found:
 
     def __init__(self, plan: runs.Plan) -> None:
         self.optimise = plan.optimise
+        self.bar = ProgressBar() if sys.stderr.isatty() else None
+        self.told: tuple[runs.Task, int, int] | None = None
 
     def __call__(self, task: runs.Task, news: dict[str, Any]) -> None:
+        if "share" in news:
+            self._trains(task, news)
+            return
+        if self.bar:
+            self.bar.clear()
         if "failed" in news:
             reached = f"failed: {news['failed']}"
         elif "left_out" in news:
@@ -170,6 +186,18 @@ class _Found:
         else:
             reached = f"{self.optimise} {news['value']:.4f} on unseen rows"
         print(f"[{news['seconds']:5.1f} s] {task.key}: {reached}", file=sys.stderr)
+
+    def _trains(self, task: runs.Task, news: dict[str, Any]) -> None:
+        """How far a network is: a bar on a terminal, elsewhere a line for each epoch."""
+        number, epoch = news["training"], news["epoch"] + 1
+        text = f"{task.key}: training {number} of {news['trainings']}, epoch {epoch}"
+        text += f" of {news['epochs']}, loss {news['loss']:.4f}"
+        if self.bar:
+            self.bar(news["share"], 1.0, text)
+        elif self.told != (task, number, epoch):
+            minutes, seconds = divmod(round(news["left"]), 60)
+            print(f"{text}, {minutes}:{seconds:02d} left", file=sys.stderr)
+        self.told = (task, number, epoch)
 
 
 class _Show:

@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from labelset.data.dataset import Dataset, any_features, moments, numbered, part_numbers
+from labelset.data.dataset import (
+    Dataset,
+    any_features,
+    image_tensor,
+    moments,
+    numbered,
+    part_numbers,
+)
 from labelset.data.description import Schema
 from labelset.data.frames import first_rows, is_frame
 from labelset.data.growing import no_labels
@@ -89,6 +96,8 @@ def inputs_of(rows: Any) -> Dataset:
         return _unlabelled(len(texts), texts=texts)
     if is_frame(rows):
         return load(rows, labelled=False, **frame_keys(rows))
+    if len(getattr(rows, "shape", ())) == 4:
+        return _unlabelled(len(rows), images=image_tensor(rows))
     features = any_features(rows)
     return _unlabelled(len(features), features=features)
 

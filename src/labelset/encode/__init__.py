@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from labelset.encode._base import Encoder, Inputs, scaled
     from labelset.encode._cache import encoded
     from labelset.encode._module import Module
+    from labelset.encode._several import Several
     from labelset.encode.tfidf import directions
 else:
     __getattr__, __dir__ = door(__name__)
@@ -23,6 +24,7 @@ __all__ = [
     "Encoder",
     "Inputs",
     "Module",
+    "Several",
     "as_encoder",
     "build",
     "catalog",
@@ -106,6 +108,10 @@ def from_json(saved: Mapping[str, Any], state: Mapping[str, Tensor]) -> Encoder:
     >>> from_json(made.as_json(), made.state())(data).flatten()
     tensor([-1.,  1.])
     """
+    if saved["name"] == "several":
+        from labelset.encode._several import several_from_json
+
+        return several_from_json(saved, state, from_json)
     if saved["name"] == "module":
         raise ValueError("a module of one's own is in no file; give it again as encoder=")
     encoder = build(saved["name"], **saved["settings"])

@@ -61,6 +61,11 @@ class Mixture(Scoring):
 
     def __init__(self, blend: Blend) -> None:
         super().__init__()
+        if blend.parts[0].view is not None:
+            raise ValueError(
+                "cannot export a blend of networks that were trained whole: the graph begins at "
+                f"features, and each part has its own; give the run itself, {OTHERS}"
+            )
         self.parts = nn.ModuleList(scoring_of(part.model) for part in blend.parts)
         self.maps = nn.ModuleList(Probabilities(part.calibrator) for part in blend.parts)
         self.weights, self.width = blend.weights, int(self.parts[0].width)  # type: ignore[arg-type]

@@ -50,6 +50,8 @@ class Part:
     """A head, or an estimator such as a `Forest`."""
     calibrator: ProbMap
     """Its scores to probabilities."""
+    view: int | None = None
+    """Which of several encoders gives its features; None: all parts share one."""
 
     @functools.cached_property
     def scorer(self) -> Scorer:
@@ -58,7 +60,8 @@ class Part:
 
     def probabilities(self, features: Any) -> Tensor:
         """(rows, labels) float64."""
-        return self.calibrator(all_numbers(self.scorer.of_features(features))).double()
+        own = features if self.view is None else features[self.view]
+        return self.calibrator(all_numbers(self.scorer.of_features(own))).double()
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +87,17 @@ class Blend:
         weights = [part.weight for part in self.parts]
         if not all(0 < w <= 1 for w in weights) or abs(sum(weights) - 1) > 1e-6:
             raise ValueError(f"the weights of a blend must add up to 1, got {weights}")
+        if len({part.view is None for part in self.parts}) != 1:
+            raise ValueError("the parts of a blend share one encoder, or each names its own")
         if len({part.scorer.labels for part in self.parts}) != 1:
             raise ValueError("the parts of a blend must have the same labels")
+
+    def check_views(self, encoders: Sequence[Any] | None) -> None:
+        """ValueError unless each part finds its encoder."""
+        views = [part.view for part in self.parts if part.view is not None]
+        if (encoders is None) == bool(views) or any(v >= len(encoders or ()) for v in views):
+            count = "one" if encoders is None else len(encoders)
+            raise ValueError(f"the parts of the blend see by encoders {views}, there is {count}")
 
     @property
     def labels(self) -> int:
@@ -145,6 +157,8 @@ class Blend:
         for number, part in enumerate(self.parts):
             described: dict[str, Any] = {"name": part.name, "weight": part.weight}
             described["calibrator"] = part.calibrator.as_json()
+            if part.view is not None:
+                described["view"] = part.view
             state = _state(part.model)
             if isinstance(part.model, Head):
                 described["head"] = {"name": part.model.name, "settings": part.model.settings}
@@ -207,7 +221,10 @@ def _part(number: int, described: Any, tensors: Mapping[str, Tensor]) -> Part:
     else:
         model = heads.restored(head["name"], head["settings"], state)
     calibrator = calibrate.from_json(described["calibrator"])
-    return Part(str(described["name"]), float(described["weight"]), model, calibrator)
+    view = described.get("view")
+    if view is not None and not (isinstance(view, int) and 0 <= view < MOST):
+        raise ValueError(f"part {number} of a blend sees by encoder {view!r}, which is no number")
+    return Part(str(described["name"]), float(described["weight"]), model, calibrator, view)
 
 
 def estimator(kind: Any) -> Any:

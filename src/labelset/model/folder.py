@@ -31,7 +31,7 @@ from labelset.files import Write, file_sum, summed, write_all, write_bytes
 from labelset.heads import Head
 from labelset.labels import Labels
 from labelset.losses import Loss, describe_loss, read_loss
-from labelset.model.blend import estimator
+from labelset.model.blend import Blend, estimator
 from labelset.model.predictor import Predictor
 from labelset.model.scorer import Scorer, all_numbers
 
@@ -134,6 +134,8 @@ class SavedModel:
             if self.estimator.labels != len(self.names):
                 got = f"has {self.estimator.labels} labels, names {len(self.names)}"
                 raise ValueError(f"the {self.estimator.kind} {got}")
+            if isinstance(self.estimator, Blend) and self.encoder is not None:
+                self.estimator.check_views(getattr(self.encoder, "encoders", None))
 
     # ---- from rows to decisions -----------------------------------------------------------------
 
@@ -275,7 +277,7 @@ class SavedModel:
 
     def _keeps_encoder(self) -> bool:
         """A module of one's own is in no file: it must be given again."""
-        return self.encoder is not None and self.encoder.name in encode.names()
+        return self.encoder is not None and self.encoder.name in {*encode.names(), "several"}
 
     def save_model(self, path: str | Path | None = None) -> None:
         """Write only `model.json`: names, loss, calibrator, rule; by default where it was."""

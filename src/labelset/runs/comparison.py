@@ -176,6 +176,11 @@ def compare(
     folder, ranks = Path(out), Ranks.running()
     searched = parallel == "models" and suits(dataset, plan)
     jobs = jobs or default_jobs()
+    if plan.finetune and not searched:
+        raise ValueError(
+            "networks are fine-tuned as candidates of a search, in one process, of rows in memory, "
+            "with losses trained in one stage: leave out --seeds, pseudo/ losses and torchrun"
+        )
     if not searched and plan.seconds is not None:
         each = plan.seconds * min(jobs, len(plan.tasks())) / len(plan.tasks())
         plan = replace(plan, training={**plan.training, "seconds": round(each, 3)})

@@ -29,6 +29,7 @@ def compare_rows(
     heads: Sequence[str] = ("linear",),
     optimise: str = "f1-micro",
     also: Sequence[str] = (),
+    finetune: Sequence[str] = (),
     single: bool = False,
     time_budget: float | None = None,
     effort: str = "normal",
@@ -42,9 +43,10 @@ def compare_rows(
     Parameters
     ----------
     X, y : inputs, and the (rows, labels) matrix of 0, 1 and NaN (unknown) that belongs to them, or
-        a list of the label names of each row. X is an array, a scipy sparse matrix, a list of
-        texts, or a frame. Without y, X is a file, a frame or a built-in data set that holds
-        both, and `keys` say how to read it: label_column="tags", ... as in a description file.
+        a list of the label names of each row. X is an array, also one of pictures (rows, channels,
+        height, width), a scipy sparse matrix, a list of texts, or a frame. Without y, X is a file,
+        a frame or a built-in data set that holds both, and `keys` say how to read it:
+        label_column="tags", ... as in a description file.
     names : of the labels, where y does not say.
     split : train, valid or test (or 0, 1, 2) for each row; None: a fifth of the rows, with its
         share of every label, are test rows.
@@ -55,6 +57,8 @@ def compare_rows(
     out : the folder to keep; None: a temporary one, which goes when the answer does.
     losses, heads, also, single : what competes, as on the command line: "asl:gamma_neg=2",
         "sklearn.neighbors.KNeighborsClassifier:n_neighbors=10"; no blends.
+    finetune : pretrained networks for texts or pictures, which are trained whole: a folder, an
+        installed package, a name of the Hugging Face hub, or "package.module:function".
     optimise : the metric that chooses.
     time_budget : seconds for all fitting.
     effort : quick, normal or best: how much is tried.
@@ -67,7 +71,10 @@ def compare_rows(
     >>> found.best, found.best_model.predict(x[:3]).dense().shape
     ('bce+linear', torch.Size([3, 2]))
     """
-    for what, given in (("losses", losses), ("heads", heads), ("also", also)):
+    for what, given in (
+        *(("losses", losses), ("heads", heads), ("also", also)),
+        ("finetune", finetune),
+    ):
         if isinstance(given, str):
             raise TypeError(f"{what} must be a list of names, got {given!r}; give [{given!r}]")
     plan = Plan(
@@ -75,6 +82,7 @@ def compare_rows(
         heads=tuple(heads),
         optimise=optimise,
         also=tuple(also),
+        finetune=tuple(finetune),
         single=single,
         seconds=time_budget,
         effort=effort,

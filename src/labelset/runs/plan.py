@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from labelset import check, encode, heads, losses
+from labelset.data import Dataset
 from labelset.encode import Encoder
 from labelset.runs import DEFAULT_LOSSES, EFFORTS, SEEDS
 from labelset.runs.judging import PLAIN, TRUTH, TUNED
@@ -74,6 +75,9 @@ class Plan:
     last epoch is taken: the best one by few validation rows is often an early one by chance."""
     also: Sequence[str] = ()
     """Estimators of others that are searched, too: `package.Class:key=value,...`."""
+    finetune: Sequence[str] = ()
+    """Pretrained networks that are trained whole, as candidates of a search: a folder, an installed
+    package, a name of the hub, `package.module:function`, or `transformer:model=...,layers=2`."""
     single: bool = False
     """Recommend one model, even where a blend is better."""
     seconds: float | None = None
@@ -101,8 +105,13 @@ class Plan:
         self.build_encoder()
         if self.baseline not in self.losses:
             object.__setattr__(self, "losses", (self.baseline, *self.losses))
-        for what, given in (("losses", self.losses), ("heads", self.heads), ("also", self.also)):
-            if len(set(given)) != len(given) or not (given or what == "also"):
+        for what, given, least in (
+            ("losses", self.losses, 1),
+            ("heads", self.heads, 1),
+            ("also", self.also, 0),
+            ("finetune", self.finetune, 0),
+        ):
+            if len(set(given)) != len(given) or len(given) < least:
                 raise ValueError(f"{what} must be named once each, got {', '.join(given)}")
         for given, read in ((self.losses, losses), (self.heads, heads)):
             for item in given:
@@ -123,7 +132,7 @@ class Plan:
     def searched(self) -> bool:
         """Whether nothing asks for the loop."""
         pseudo = any(loss.startswith(PSEUDO) for loss in self.losses)
-        return self.seeds is None and not self.training and not pseudo
+        return self.seeds is None and not (self.training and not self.finetune) and not pseudo
 
     @property
     def loop(self) -> dict[str, Any]:
@@ -146,10 +155,41 @@ class Plan:
         name, settings = parse(self.encoder)
         return encode.build(name, **settings)
 
+    def networks(self, dataset: Dataset) -> list[Encoder]:
+        """Fresh encoders, of what is to be trained whole."""
+        return [_network(given, dataset) for given in self.finetune]
+
+    def base_encoder(self, dataset: Dataset) -> Encoder:
+        """What makes features of rows for all other candidates: of pictures that a network is
+        trained on, the same network before it is."""
+        only_pictures = dataset.features is None and dataset.texts is None
+        if self.encoder is None and self.finetune and only_pictures:
+            network = self.networks(dataset)[0]
+            return encode.build(network.name, **{**network.settings(), "layers": 0})
+        return encode.as_encoder(self.build_encoder(), dataset)
+
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
         held: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return held
+
+
+def _network(given: str, dataset: Dataset) -> Encoder:
+    """An encoder that learns, by its name and settings or by its model alone."""
+    name, settings = given, {"model": given}
+    if given.partition(":")[0] in ("transformer", "vision"):
+        name, settings = parse(given)
+    elif dataset.texts is None and dataset.images is None:
+        raise ValueError(
+            f"finetune {given}: the data set has no texts or pictures to train a network on; "
+            "tables have small networks in any case"
+        )
+    else:
+        name = "vision" if dataset.texts is None else "transformer"
+    encoder = encode.build(name, **settings)
+    if not encoder.learns:
+        raise ValueError(f"finetune {given}: layers=0 trains nothing; name it as the encoder")
+    return encoder
 
 
 def parse(given: str) -> tuple[str, dict[str, Any]]:

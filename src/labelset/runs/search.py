@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +84,14 @@ class Effort:
     """Losses of small networks, unless losses are named."""
     trees: int
     """Of each member of a forest."""
+    trainings: int
+    """Folds of a network that is trained whole, at most."""
 
 
 EFFORT = {
-    "quick": Effort((3, 4), 2, ("bce",), 40),
-    "normal": Effort((5, 8), 3, ("bce", "asl"), 100),
-    "best": Effort((8, 10), 5, ("bce", "asl", "spa", "hill"), 250),
+    "quick": Effort((3, 4), 2, ("bce",), 40, 2),
+    "normal": Effort((5, 8), 3, ("bce", "asl"), 100, 3),
+    "best": Effort((8, 10), 5, ("bce", "asl", "spa", "hill"), 250, 5),
 }
 
 Progress = Callable[[Task, dict[str, Any]], None]
@@ -101,7 +104,12 @@ class LeftOut:
     reason: str
 
 
-Outcome = tuple[Task, Fitted | Failed | LeftOut]
+@dataclass(frozen=True)
+class Known:
+    """A candidate that was kept before the search was stopped."""
+
+
+Outcome = tuple[Task, Fitted | Failed | LeftOut | Known]
 
 
 @dataclass(eq=False)
@@ -116,10 +124,9 @@ class Search:
 
     def __post_init__(self) -> None:
         self.others = [Estimator.parse(spec) for spec in self.plan.also]  # wrong names, said early
+        self.networks = self.plan.networks(self.dataset)
         self.encoder, self.inputs = encode.encoded(
-            encode.as_encoder(self.plan.build_encoder(), self.dataset),
-            self.dataset,
-            self.shelf.cache,
+            self.plan.base_encoder(self.dataset), self.dataset, self.shelf.cache
         )
 
     @cached_property
@@ -177,7 +184,11 @@ class Search:
         try:
             all_numbers(fitted.scores)
             numbers = test if len(test) else numbers[:TIMED]
-            scores = all_numbers(Scorer(fitted.model).of_features(self.inputs[numbers]))
+            if fitted.encoder is None:
+                scores = Scorer(fitted.model).of_features(self.inputs[numbers])
+            else:
+                scores = Scorer(fitted.model, fitted.encoder)(self.dataset.rows(numbers))
+            all_numbers(scores)
         except NoScore as error:
             return Failed(error.about("row", int(numbers[error.row])))
         except Broken as error:
@@ -191,7 +202,9 @@ class Search:
         development = self.development
         unseen = development.unseen
         ids = None if self.dataset.ids is None else self.dataset.rows(development.rows[unseen]).ids
-        schema = (self.dataset.schema or Schema.of(self.dataset)).only(self.encoder.reads)
+        encoder = fitted.encoder or self.encoder
+        schema = (self.dataset.schema or Schema.of(self.dataset)).only(encoder.reads)
+        own = 0 if fitted.encoder is None else encoder.nbytes
         is_head = isinstance(fitted.model, heads.Head)
         unsaved = "unsaved" in fitted.about
         splits = {"valid": Split(development.labels[unseen], fitted.scores[unseen], ids)}
@@ -204,12 +217,12 @@ class Search:
             loss=fitted.loss,
             head=fitted.model if is_head else None,
             estimator=None if is_head or unsaved else fitted.model,
-            encoder=self.encoder,
+            encoder=encoder,
             about={
                 "schema": schema.as_json(),
                 "chosen": development.sentence,
                 "seconds": fitted.seconds,
-                "megabytes": nbytes(fitted.model) / 1e6,
+                "megabytes": (nbytes(fitted.model) + own) / 1e6,
                 "fit": fitted.about,
                 **about,
             },
@@ -248,7 +261,7 @@ def suits(dataset: Dataset, plan: Plan) -> bool:
     the loop."""
     if not plan.searched or dataset.numbers > NUMBERS or Ranks.running().size > 1:
         return False
-    return not encode.as_encoder(plan.build_encoder(), dataset).learns
+    return not plan.base_encoder(dataset).learns
 
 
 def search(dataset: Dataset, plan: Plan, shelf: Shelf, progress: Progress | None = None) -> Found:
@@ -271,6 +284,9 @@ def _searched(search: Search, family: Family) -> Entry:
     """Every candidate of a family, kept, or why there is none."""
     entry: Entry = {"tasks": [], "failed": {}, "left_out": {}}
     for task, fitted in family(search):
+        if isinstance(fitted, Known):
+            entry["tasks"].append([task.loss, task.head])
+            continue
         lost = search.keep(task, fitted) if isinstance(fitted, Fitted) else fitted
         if isinstance(fitted, Fitted) and lost is None:
             entry["tasks"].append([task.loss, task.head])
@@ -478,6 +494,42 @@ def networks(search: Search) -> Iterator[Outcome]:
         yield Task(name, "mlp", 0), _kept(search, fit(search.development.folds), fit)
 
 
+def finetuned(search: Search) -> Iterator[Outcome]:
+    """Pretrained networks, trained whole with their heads."""
+    from labelset.train.finetune import default_settings, finetune
+
+    development = search.development
+    folds = development.folds
+    if len(folds) and int(folds.max()) >= search.effort.trainings:  # whole folds together
+        folds = torch.where(folds < 0, folds, folds % search.effort.trainings)
+    for encoder in search.networks:
+        head = encoder.name
+        if sum(other.name == head for other in search.networks) > 1:
+            head = f"{head}:model={encoder.settings()['model']}"
+        fitted_encoder = copy.deepcopy(encoder).fit(search.dataset.part("train"))
+        for name in search.plan.losses if search.named else search.effort.networks:
+            task = Task(name, head, 0)
+            if search.shelf.has(task):
+                yield task, Known()
+                continue
+            loss, loss_settings = parse(name)
+            given = {"loss": loss, "loss_settings": loss_settings, **search.plan.training}
+            tell = search.progress
+            yield (
+                task,
+                finetune(
+                    search.dataset,
+                    development.rows,
+                    folds,
+                    fitted_encoder,
+                    default_settings(given, len(folds)),
+                    folder=search.shelf.unfinished(task),
+                    seconds=None if search.plan.seconds is None else search.seconds,
+                    progress=tell and partial(tell, task),
+                ),
+            )
+
+
 def others(search: Search) -> Iterator[Outcome]:
     """Estimators that were named."""
     development = search.development
@@ -500,6 +552,7 @@ FAMILIES: dict[str, Family] = {
     "kernel": kernel,
     "trees": trees,
     "networks": networks,
+    "finetuned": finetuned,
     "others": others,
 }
 
@@ -554,17 +607,19 @@ def blend(search: Search, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, 
     if len(weights) < 2:
         return [], facts
     if not search.shelf.has(BLEND):
+        views, together = _views(search, [runs[i] for i in weights])
         model = Blend(
             tuple(
-                Part(parts[i].key, weight, runs[i].head or runs[i].estimator, calibrators[i])
-                for i, weight in weights.items()
+                Part(parts[i].key, weight, runs[i].head or runs[i].estimator, calibrators[i], view)
+                for (i, weight), view in zip(weights.items(), views, strict=True)
             )
         )
         rows = search.development.unseen
         scores = torch.zeros(len(search.development.rows), labels.n)
         scores[rows] = mixed([unseen[i] for i in weights], [*weights.values()])
         seconds = sum(float(runs[i].about["seconds"]) for i in weights)
-        fitted = Fitted(scores, model, None, seconds, {"weights": facts["weights"]})
+        about = {"weights": facts["weights"]}
+        fitted = Fitted(scores, model, None, seconds, about, together)
         each = sum(float(runs[i].about["ms_per_row"]) for i in weights)
         scored = None
         if len(search.development.test):
@@ -572,6 +627,19 @@ def blend(search: Search, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, 
             scored = mixed(judged, [*weights.values()])
         search.put(BLEND, fitted, scored, {"ms_per_row": each})
     return [BLEND], facts
+
+
+def _views(
+    search: Search, runs: Sequence[SavedModel]
+) -> tuple[list[int | None], encode.Encoder | None]:
+    """By which encoder each part of a blend sees rows, where they do not share one."""
+    own = [run.encoder for run in runs if run.encoder is not None and run.encoder.learns]
+    if not own:
+        return [None] * len(runs), None
+    shared = [search.encoder] if len(own) < len(runs) else []
+    views = iter(range(len(shared), len(shared) + len(own)))
+    learns = [run.encoder is not None and run.encoder.learns for run in runs]
+    return [next(views) if each else 0 for each in learns], encode.Several(encoders=[*shared, *own])
 
 
 def calibrator_of(run: SavedModel) -> Any:

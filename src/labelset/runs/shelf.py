@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -41,6 +42,9 @@ class Shelf(Protocol):
     def model(self, task: Task) -> SavedModel:
         """A candidate that is kept."""
 
+    def unfinished(self, task: Task) -> Path | None:
+        """A folder for what a long training has reached; it goes when the candidate is kept."""
+
 
 @dataclass
 class InMemory:
@@ -67,6 +71,10 @@ class InMemory:
     def model(self, task: Task) -> SavedModel:
         """As it was kept."""
         return self.models[task]
+
+    def unfinished(self, task: Task) -> Path | None:
+        """None: what is stopped is lost."""
+        return None
 
 
 @dataclass
@@ -106,6 +114,8 @@ class InFolder:
         folder = self.out / task.folder
         folder.mkdir(parents=True, exist_ok=True)
         judge_and_save(model, train, folder, self.optimise)
+        if (reached := self.unfinished(task)).is_dir():
+            shutil.rmtree(reached)
 
     def has(self, task: Task) -> bool:
         """Whether its folder is whole."""
@@ -114,3 +124,7 @@ class InFolder:
     def model(self, task: Task) -> SavedModel:
         """Opened from its folder."""
         return SavedModel.open(self.out / task.folder)
+
+    def unfinished(self, task: Task) -> Path:
+        """Below the candidate's own."""
+        return self.out / task.folder / "unfinished"

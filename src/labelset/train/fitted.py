@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from labelset.encode import Encoder
 from labelset.losses import Loss
 
 
@@ -28,6 +29,8 @@ class Fitted:
     seconds: float
     about: dict[str, Any] = field(default_factory=dict)
     """Settings and how the fit went, as JSON."""
+    encoder: Encoder | None = None
+    """That of this model alone, trained with it; None: it takes the features that were given."""
 
 
 @dataclass(frozen=True)
