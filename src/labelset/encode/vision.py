@@ -59,7 +59,7 @@ class Vision(Pretrained):
     side: int = hyper(0, "width and height that pictures are brought to; 0: as the network says")
     augment: str = hyper("flip crop cutout", "flip, flip-vertical, crop, cutout, colour, or none")
     dropout: float = hyper(0.1, "of the features, in training")
-    rate: float = hyper(1 / 3, "learning rate of the last layer over that of the head")
+    rate: float = hyper(0.3, "learning rate of the last layer over that of the head")
     decay: float = hyper(1.0, "learning rate of a layer over that of the next one")
 
     def __post_init__(self) -> None:
