@@ -50,10 +50,11 @@ def fitted_encoder(text_model):
     return encoder.fit(text_data())
 
 
-def trained(data, encoder, folds=None, **keys):
+def trained(data, encoder, folds=None, tries=None, value=None, **keys):
     rows = (data.split < 2).nonzero().flatten()
     folds = torch.arange(len(rows)) % 2 if folds is None else folds
-    return finetune(data, rows, folds, encoder, Settings(epochs=EPOCHS, monitor=None), **keys)
+    tries = [Settings(epochs=EPOCHS, lr=5e-3, monitor=None)] if tries is None else tries
+    return finetune(data, rows, folds, encoder, tries, value, **keys)
 
 
 def test_a_row_is_scored_by_a_member_that_has_not_seen_it(fitted_encoder):
@@ -133,7 +134,7 @@ def test_a_rate_that_is_too_high_is_lowered(fitted_encoder, monkeypatch):
 
     def diverging(data, settings, *args, **keys):
         rates.append(settings.lr)
-        if settings.lr is None or settings.lr > 1e-3:
+        if settings.lr > 1e-3:
             raise Diverged("the loss became nan")
         return train(data, settings, *args, **keys)
 
@@ -141,8 +142,8 @@ def test_a_rate_that_is_too_high_is_lowered(fitted_encoder, monkeypatch):
     monkeypatch.setattr(module, "train", diverging)
     done = trained(text_data(), fitted_encoder)
     assert done.about["lr"] == pytest.approx(5e-4)
-    assert rates[:3] == [None, pytest.approx(1.5e-3), pytest.approx(5e-4)]
-    monkeypatch.setattr(module, "LOWER", (1.0,))
+    assert rates[:3] == pytest.approx([5e-3, 1.5e-3, 5e-4])
+    monkeypatch.setattr(module, "LOWER", ())
     done = trained(text_data(), fitted_encoder)
     assert isinstance(done, Failed)
     assert "became nan" in done.reason
@@ -155,10 +156,33 @@ def test_what_takes_too_long_is_left_out_in_words(fitted_encoder):
     assert "0:00 that are left" in done.reason
 
 
-def test_settings_that_serve():
-    assert default_settings({}, 1300).epochs == 17
-    assert default_settings({"epochs": 4, "lr": 0.01}, 1300).epochs == 4
-    assert default_settings({}, 10).monitor is None
+def test_settings_that_serve(fitted_encoder):
+    usual = default_settings({}, fitted_encoder, 1300)
+    assert (usual.epochs, usual.lr, usual.batch, usual.monitor) == (17, 5e-3, 32, None)
+    assert default_settings({"epochs": 4, "lr": 0.01}, fitted_encoder, 1300).epochs == 4
+
+
+def test_of_several_settings_the_best_on_one_fold_is_taken(fitted_encoder, tmp_path):
+    data, told, judged = text_data(), [], []
+    tries = [Settings(epochs=1, lr=lr, monitor=None) for lr in (1e-9, 3e-3, 1e-8)]
+
+    def value(loss, scores, labels):
+        assert len(scores) == len(labels) == 30
+        judged.append(float(loss(scores, labels)))
+        return -judged[-1]
+
+    done = trained(data, fitted_encoder, None, tries, value, folder=tmp_path, progress=told.append)
+    assert len(judged) == 3
+    assert done.about["lr"] == 3e-3
+    shares = [news["share"] for news in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(0.999)
+    # the others on the first fold only, and with too little time not at all
+    folders = {path.parent.parent.name for path in tmp_path.rglob("scores.safetensors")}
+    assert len(folders) == 3
+    assert not (tmp_path / "lr-1e-09-epochs-1" / "fold-1").exists()
+    again = trained(data, fitted_encoder, None, tries[1:2])
+    assert torch.equal(again.scores, done.scores)
 
 
 @pytest.fixture(scope="module")

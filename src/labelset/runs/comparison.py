@@ -103,7 +103,7 @@ class Comparison:
     """As `standings`, on the rows that chose: validation rows, or all by out-of-fold scores."""
     search: dict[str, Any] | None = None
     """Of a search: how choices were made (`sentence`), the nested test of the `blend`, what was
-    `left_out`, and the `costs` of each candidate: those of COSTS."""
+    `left_out` and `not_tried`, and the `costs` of each candidate: those of COSTS."""
 
     def __repr__(self) -> str:
         return self.table()
@@ -120,7 +120,10 @@ class Comparison:
         if self.search is not None and self.search["left_out"]:
             left_out = ", ".join(self.search["left_out"])
             lines.append(f"left out after a trial on some rows, as not named: {left_out}")
-        return "\n".join([*lines, "", self.recommendation])
+        lines += ["", self.recommendation]
+        if self.search is not None and self.search.get("not_tried"):
+            lines.append(self.search["not_tried"])
+        return "\n".join(lines)
 
     @cached_property
     def best_model(self) -> SavedModel:
@@ -315,6 +318,7 @@ def found_by_search(plan: Plan, folder: Path, found: Found) -> Comparison:
         search={
             "sentence": found.sentence,
             "left_out": found.left_out,
+            "not_tried": found.not_tried,
             "blend": found.blend,
             "costs": {
                 key: [float(model.about[cost]) for cost in COSTS] for key, model in models.items()

@@ -29,7 +29,7 @@ def compare_rows(
     heads: Sequence[str] = ("linear",),
     optimise: str = "f1-micro",
     also: Sequence[str] = (),
-    finetune: Sequence[str] = (),
+    finetune: Sequence[str] | None = None,
     single: bool = False,
     time_budget: float | None = None,
     effort: str = "normal",
@@ -58,7 +58,8 @@ def compare_rows(
     losses, heads, also, single : what competes, as on the command line: "asl:gamma_neg=2",
         "sklearn.neighbors.KNeighborsClassifier:n_neighbors=10"; no blends.
     finetune : pretrained networks for texts or pictures, which are trained whole: a folder, an
-        installed package, a name of the Hugging Face hub, or "package.module:function".
+        installed package, a name of the Hugging Face hub, or "package.module:function". None: of
+        texts, where there is a GPU, MiniLM if its package is installed.
     optimise : the metric that chooses.
     time_budget : seconds for all fitting.
     effort : quick, normal or best: how much is tried.
@@ -73,7 +74,7 @@ def compare_rows(
     """
     for what, given in (
         *(("losses", losses), ("heads", heads), ("also", also)),
-        ("finetune", finetune),
+        ("finetune", finetune or ()),
     ):
         if isinstance(given, str):
             raise TypeError(f"{what} must be a list of names, got {given!r}; give [{given!r}]")
@@ -82,7 +83,7 @@ def compare_rows(
         heads=tuple(heads),
         optimise=optimise,
         also=tuple(also),
-        finetune=tuple(finetune),
+        finetune=None if finetune is None else tuple(finetune),
         single=single,
         seconds=time_budget,
         effort=effort,

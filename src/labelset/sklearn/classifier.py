@@ -210,6 +210,8 @@ class MultiLabelClassifier(
         parameters above it heeds none, and its result is the same whatever the `random_state`.
     time_budget : seconds for all fitting of the search; None: as much as is usual.
     optimise : the metric that chooses, such as "map@class".
+    finetune : pretrained networks that a search trains whole on texts: folders, installed packages
+        or names of the Hugging Face hub, as `labelset compare --finetune` takes them.
 
     Attributes
     ----------
@@ -257,6 +259,7 @@ class MultiLabelClassifier(
         model: str | None = None,
         time_budget: float | None = None,
         optimise: str = "f1-micro",
+        finetune: Sequence[str] | None = None,
     ) -> None:
         self.loss = loss
         self.head = head
@@ -279,6 +282,7 @@ class MultiLabelClassifier(
         self.model = model
         self.time_budget = time_budget
         self.optimise = optimise
+        self.finetune = finetune
 
     # ---- learning -------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,16 @@ from torch import Tensor
 from labelset.data import Dataset
 from labelset.encode import Encoder
 from labelset.files import write_bytes
+from labelset.labels import Labels
+from labelset.losses import Loss
 from labelset.train._checkpoint import BadCheckpoint
-from labelset.train._state import Diverged
-from labelset.train.fitted import Failed, Fitted
+from labelset.train.fitted import Diverged, Failed, Fitted
 from labelset.train.network import Progress, Trained, train
 from labelset.train.settings import Settings
 
 log = logging.getLogger("labelset")
 
-LOWER = (1.0, 0.3, 0.1)
+LOWER = (0.3, 0.1)
 """Shares of the learning rate that are tried in turn, where training comes to nothing."""
 STEPS = 3
 """By which a training's time is foretold."""
@@ -50,13 +51,15 @@ def default_epochs(rows: int) -> int:
     return max(3, min(20, round(60 / math.sqrt(max(rows / 100, 1)))))
 
 
-def default_settings(given: dict[str, Any], rows: int) -> Settings:
+def default_settings(given: dict[str, Any], encoder: Encoder, rows: int) -> Settings:
     """The settings that were given, and else those that serve: on the GPU where there is one, there
     with products in bfloat16."""
     cuda = torch.cuda.is_available()
-    usual = {"epochs": default_epochs(rows), "device": "cuda" if cuda else "cpu"}
+    device = "cuda" if cuda else "cpu"
+    usual: dict[str, Any] = {"epochs": default_epochs(rows), "device": device}
     if str(given.get("device", usual["device"])).startswith("cuda"):
         usual["precision"] = "bfloat16"
+    usual |= {"lr": encoder.advice.get("lr"), "batch": encoder.advice.get("batch")}
     return Settings.from_json(usual | given | {"monitor": None})
 
 
@@ -80,7 +83,8 @@ def finetune(
     rows: Tensor,
     folds: Tensor,
     encoder: Encoder,
-    settings: Settings,
+    tries: Sequence[Settings],
+    value: Callable[[Loss | None, Tensor, Labels], float] | None = None,
     *,
     folder: Path | None = None,
     seconds: float | None = None,
@@ -89,73 +93,113 @@ def finetune(
     """Train an encoder that learns, and a head, on some rows of a data set.
 
     `rows`: numbers of the rows to fit on, `folds` their folds, as `Fitted` has them. `encoder` is
-    fitted already, and stays as it is. In a `folder` each training keeps checkpoints, and what it
-    came to, so that a stopped one goes on. Where the trainings would take longer than `seconds`
-    nothing is trained. A training that diverges is tried again at a lower rate.
+    fitted already, and stays as it is. Of several settings in `tries` that is taken which is best
+    on the first fold, by `value` of loss, scores and labels; with too little time the first. In a
+    `folder` each training keeps checkpoints, and what it came to, so that a stopped one goes on.
+    Where the trainings would take longer than `seconds` nothing is trained. A training that
+    diverges is tried again at a lower rate.
     """
     began, parts = time.perf_counter(), list(_parts(rows, folds))
-    reason = None if seconds is None else _too_long(dataset, parts, encoder, settings, seconds)
-    if reason is not None:
-        return Failed(reason)
-    diverged = ""
-    for share in LOWER:
-        own = settings if share == 1.0 else _slower(dataset, encoder, settings, share)
-        place = None if folder is None else folder / f"rate-{share:g}"
+    if seconds is not None:
+        each = _pace(dataset, parts, encoder, tries[0])
+        left = seconds - (time.perf_counter() - began)
+        if each * _work(parts, tries[:1]) > left:
+            return Failed(_too_long(each * _work(parts, tries[:1]), left, tries[0]))
+        if each * _work(parts, tries) > left:
+            tries = tries[:1]
+    run = _Trainings(dataset, parts, encoder, folder, progress, _work(parts, tries))
+    ranked, diverged = list(tries), ""
+    if len(tries) > 1 and value is not None:
+        found: list[tuple[float, Settings]] = []
+        for own in tries:
+            try:
+                scores = run.scores(0, own)
+            except Diverged as error:
+                diverged = str(error)
+                continue
+            labels = dataset.labels[parts[0].score]
+            found.append((value(own.build_loss(), scores, labels), own))
+        ranked = [own for _, own in sorted(found, key=lambda each: -each[0])]
+    ranked += [replace(tries[0], lr=share * (tries[0].lr or 0.01)) for share in LOWER]
+    for own in ranked:
         try:
-            scores, final = _all(dataset, parts, len(rows), encoder, own, place, progress)
+            out = torch.zeros(len(rows), dataset.n)
+            for fold in range(len(parts) - 1):
+                out[folds == fold] = run.scores(fold, own)
+            final = run.trained(len(parts) - 1, own)
         except Diverged as error:
             diverged = str(error)
             continue
-        out = torch.zeros(len(rows), dataset.n)
-        for fold, each in enumerate(scores):
-            out[folds == fold] = each
         about = {"way": "finetune", "epochs": own.epochs, "lr": final.settings.lr}
         about |= {"batch": final.settings.batch, "precision": own.precision}
         about["history"] = [{k: e[k] for k in ("epoch", "loss")} for e in final.history]
         took = time.perf_counter() - began
-        loss = final.settings.build_loss()
-        return Fitted(out, final.head, loss, took, about, final.encoder)
+        return Fitted(out, final.head, own.build_loss(), took, about, final.encoder)
     return Failed(diverged)
 
 
-def _slower(dataset: Dataset, encoder: Encoder, settings: Settings, share: float) -> Settings:
-    usual = settings.lr if settings.lr is not None else encoder.advice.get("lr", 0.01)
-    return replace(settings, lr=share * usual)
+def _work(parts: Sequence[_Part], tries: Sequence[Settings]) -> float:
+    """Rows that go through the network."""
+    whole = sum(len(part.learn) for part in parts) * tries[0].epochs
+    return whole + len(parts[0].learn) * sum(own.epochs for own in tries[1:])
 
 
-def _all(
-    dataset: Dataset,
-    parts: list[_Part],
-    count: int,
-    encoder: Encoder,
-    settings: Settings,
-    folder: Path | None,
-    progress: News | None,
-) -> tuple[list[Tensor], Trained]:
-    """Scores of each fold, and the training on all rows."""
-    work = [len(part.learn) for part in parts]
-    scores: list[Tensor] = []
-    for number, part in enumerate(parts):
-        place = None if folder is None else folder / part.name
-        kept = _kept(place)
-        if kept is not None:
-            scores.append(kept)
-            continue
+@dataclass
+class _Trainings:
+    """The trainings of one candidate; those that are done are not done again."""
 
-        def tell(news: Progress, number: int = number) -> None:
-            assert progress is not None
-            done = sum(work[:number]) + news.done * work[number]
-            pace = news.seconds / max(news.done * work[number], 1e-9)
-            about: dict[str, Any] = {"share": done / sum(work), "left": pace * (sum(work) - done)}
-            about |= {"training": number + 1, "trainings": len(parts), "epoch": news.epoch}
-            progress(about | {"epochs": news.epochs, "loss": news.loss})
+    dataset: Dataset
+    parts: list[_Part]
+    encoder: Encoder
+    folder: Path | None
+    progress: News | None
+    work: float
+    done: float = 0.0
+    known: dict[tuple[int, str], Tensor] = field(default_factory=dict)
 
-        trained = _trained(dataset, part, encoder, settings, place, progress and tell)
-        if part is parts[-1]:
-            return scores, trained
-        scores.append(trained.scores["valid"])
-        _keep(place, trained.scores["valid"])
-    raise AssertionError("the last part is never kept")
+    def scores(self, number: int, settings: Settings) -> Tensor:
+        """Of the rows that a part leaves out."""
+        key = (number, _called(settings))
+        if key not in self.known:
+            place = self._place(number, settings)
+            kept = _kept(place)
+            if kept is None:
+                kept = self.trained(number, settings).scores["valid"]
+                _keep(place, kept)
+            else:
+                self.done += len(self.parts[number].learn) * settings.epochs
+            self.known[key] = kept
+        return self.known[key]
+
+    def trained(self, number: int, settings: Settings) -> Trained:
+        """On the rows of a part."""
+        part = self.parts[number]
+        work = len(part.learn) * settings.epochs
+
+        def tell(news: Progress) -> None:
+            assert self.progress is not None
+            done = self.done + news.done * work
+            pace = news.seconds / max(news.done * work, 1e-9)
+            share = min(done / self.work, 0.999)
+            about = {"share": share, "left": pace * max(self.work - done, 0.0)}
+            about |= {"training": number + 1, "trainings": len(self.parts), "epoch": news.epoch}
+            self.progress(about | {"epochs": news.epochs, "loss": news.loss})
+
+        place = self._place(number, settings)
+        listen = None if self.progress is None else tell
+        trained = _trained(self.dataset, part, self.encoder, settings, place, listen)
+        self.done += work
+        return trained
+
+    def _place(self, number: int, settings: Settings) -> Path | None:
+        if self.folder is None:
+            return None
+        return self.folder / _called(settings) / self.parts[number].name
+
+
+def _called(settings: Settings) -> str:
+    """What differs between the settings that are tried."""
+    return f"lr-{settings.lr:g}-epochs-{settings.epochs}"
 
 
 def _trained(
@@ -215,26 +259,24 @@ def _keep(folder: Path | None, scores: Tensor) -> None:
             old.unlink()
 
 
-def _too_long(
-    dataset: Dataset, parts: list[_Part], encoder: Encoder, settings: Settings, seconds: float
-) -> str | None:
-    """Why there is no time for it, by a few steps on some rows."""
-    began = time.perf_counter()
-    size = settings.batch or int(encoder.advice.get("batch", 32))
+def _pace(dataset: Dataset, parts: Sequence[_Part], encoder: Encoder, settings: Settings) -> float:
+    """Seconds for a row in an epoch, by a few steps on some rows."""
+    size = settings.batch or 32
     order = torch.randperm(len(parts[-1].learn), generator=torch.Generator().manual_seed(0))
     some = parts[-1].learn[order[: STEPS * size]]
-    own = replace(settings, epochs=1, batch=size)
-    try:
-        _trained(dataset, _Part("trial", some, some[:0]), encoder, own, None, None)  # warm up
-        spent = time.perf_counter()
-        _trained(dataset, _Part("trial", some, some[:0]), encoder, own, None, None)
-    except Diverged:
-        return None  # the training itself will say so
-    each = (time.perf_counter() - spent) / len(some)
-    whole = each * settings.epochs * sum(len(part.learn) for part in parts)
-    left = seconds - (time.perf_counter() - began)
-    if whole <= left:
-        return None
+    own = replace(settings, epochs=1)
+    spent = 0.0
+    for _ in range(2):  # the first time it warms up
+        began = time.perf_counter()
+        try:
+            _trained(dataset, _Part("trial", some, some[:0]), encoder, own, None, None)
+        except Diverged:
+            return 0.0  # the training itself will say so
+        spent = time.perf_counter() - began
+    return spent / len(some)
+
+
+def _too_long(whole: float, left: float, settings: Settings) -> str:
     return (
         f"would take about {_minutes(whole)} of the {_minutes(max(left, 0))} that are left; allow "
         f"more (--time-budget), or fewer --epochs than {settings.epochs}"
