@@ -4,15 +4,18 @@ import csv
 import errno
 import gzip
 import io
+import json
 import tempfile
 import tokenize
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from labelset.data import inspect, load, reader
 from labelset.data.reading import reading
@@ -193,6 +196,24 @@ ARRAYS = [
 def test_bad_arrays(tmp_path, arrays, message):
     np.savez(tmp_path / "x.npz", **arrays)
     refused(tmp_path / "x.npz", message)
+
+
+@pytest.mark.parametrize("cell", ['["a", "b"', "['a', 'b", '["a" "b]', '[{"name": "a"}, {"name"}]'])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_broken_list_is_no_name(tmp_path, cell, kind):
+    rows, path = {"x": [1.0, 2.0], "tags": ['["a"]', cell]}, tmp_path / f"x.{kind}"
+    if kind == "parquet":
+        parquet.write_table(pa.table(rows), path)
+    elif kind == "jsonl":
+        lines = [
+            json.dumps({"x": x, "labels": tags}) for x, tags in zip(*rows.values(), strict=True)
+        ]
+        path.write_text("\n".join(lines))
+    else:
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([rows.keys(), *zip(*rows.values(), strict=True)])
+    named = {} if kind == "jsonl" else {"label_column": "tags"}
+    refused(path, "line [23]: `labels` starts like a list, which is not closed", **named)
 
 
 def test_pickles_are_refused(tmp_path):

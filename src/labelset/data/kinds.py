@@ -151,7 +151,7 @@ def list_items(cell: str) -> list[Any] | None:
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             return None
     items = [object_name(item) for item in items]
-    return items if not any(isinstance(item, (list, dict)) for item in items) else None
+    return items if not any(isinstance(x, (list, tuple, dict, set)) for x in items) else None
 
 
 def object_name(item: Any) -> Any:

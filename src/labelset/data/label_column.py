@@ -28,6 +28,8 @@ from labelset.data.reading import kind_of, reading, rows_of
 from labelset.data.store import Array
 from labelset.labels import Labels
 
+LIST = re.compile(r"""\s*\[\s*["'{]""")
+"""How a cell starts that is a list, as no name does."""
 MOST = 2**31
 """Label numbers lie below this."""
 
@@ -165,6 +167,11 @@ class Listing:
         listed = row
         if isinstance(row, str):
             listed, self.cells = split_names(row, self.delimiter), True
+            if LIST.match(row) and list_items(row) is None:
+                raise ValueError(
+                    f"line {self.lines.of_row(at)}: `{what}` starts like a list, which is not "
+                    f"closed or not JSON: {short(row)}; mend it, or write the names alone"
+                )
         if listed is None:
             if what == "labels":
                 self.blank.append([at])
