@@ -104,9 +104,9 @@ def confusion(
 def _by_native(
     metric: SmoothMetric, v: Tensor, labels: Tensor | Labels, average: str, mean: bool
 ) -> Result:
-    given = metric.program, metric.columns, v, labels
-    how = average, mean, metric.counts_last, metric.native_ratio
-    value, gradient, share = soft_ratios(*given, *how)
+    near = average in ("macro", "samples") and _are_near(metric.program, v, average == "samples")
+    work = _at_once if near else _in_two_passes
+    value, gradient, share = work(metric, v, labels, average, mean)
     rest = None if share == 1 else torch.tensor(share, dtype=torch.float32)
     return torch.tensor(value, dtype=torch.float32), gradient, rest
 
@@ -222,24 +222,6 @@ def soft_counts_gradient(
     return gradient
 
 
-def soft_ratios(
-    program: Program,
-    columns: Sequence[Tensor],
-    scores: Tensor,
-    labels: Tensor | Labels,
-    average: str,
-    mean: bool,
-    last: bool,
-    ratio: Ratio,
-) -> tuple[float, Tensor, float]:
-    """A loss of soft counts, its gradient, and what this is still to be multiplied by."""
-    by_row = average in ("samples", "micro")
-    arguments = program, columns, scores, labels, by_row, mean, last, ratio
-    if average in ("macro", "samples") and _are_near(program, scores, by_row):
-        return _at_once(*arguments)
-    return _in_two_passes(*arguments, average)
-
-
 def _are_near(program: Program, scores: Tensor, by_row: bool) -> bool:
     """Whether parts are of whole lines, and their slopes can wait in the gradient for the sums."""
     rows, n = scores.shape
@@ -249,49 +231,41 @@ def _are_near(program: Program, scores: Tensor, by_row: bool) -> bool:
 
 
 def _at_once(
-    program: Program,
-    columns: Sequence[Tensor],
-    scores: Tensor,
-    labels: Tensor | Labels,
-    by_row: bool,
-    mean: bool,
-    last: bool,
-    ratio: Ratio,
+    metric: SmoothMetric, scores: Tensor, labels: Tensor | Labels, average: str, mean: bool
 ) -> tuple[float, Tensor, float]:
-    """The mean is over all lines, until it is known of how many of them anything is known."""
-    call, others = NativeCall(scores, labels), per_label(columns, program.columns)
+    """The loss, its gradient, and what this is still to be multiplied by.
+
+    The mean is over all lines, until it is known of how many of them anything is known.
+    """
+    program, ratio, by_row = metric.program, metric.native_ratio, average == "samples"
+    call, others = NativeCall(scores, labels), per_label(metric.columns, program.columns)
     rows, n = call.v.shape
     lines, entries = (rows, n) if by_row else (n, rows)
     tall, wide = grid(rows, n, by_row, not by_row)
     parts = -(-rows // tall) * -(-n // wide)
     totals, gradient = np.zeros((parts, 2)), torch.empty_like(call.v)
-    what = address(program.values_and_slope), sizes(others), by_row, tall, wide, last
+    what = address(program.values_and_slope), sizes(others), by_row, tall, wide
     how = *ratio.address, False, 1 / lines if mean else 1.0, entries
-    alive = program, others, ratio, totals, gradient
-    call.run(loops.ratios, parts, alive, *what, totals.ctypes.data, how, gradient.data_ptr())
+    out = metric.counts_last, totals.ctypes.data, how, gradient.data_ptr()
+    call.run(loops.ratios, parts, (program, others, ratio, totals, gradient), *what, *out)
     value, known = map(math.fsum, totals.T.tolist())
     share = lines / known if mean and known else 1.0
     return value * share, gradient, share
 
 
 def _in_two_passes(
-    program: Program,
-    columns: Sequence[Tensor],
-    scores: Tensor,
-    labels: Tensor | Labels,
-    by_row: bool,
-    mean: bool,
-    last: bool,
-    ratio: Ratio,
-    average: str,
+    metric: SmoothMetric, scores: Tensor, labels: Tensor | Labels, average: str, mean: bool
 ) -> tuple[float, Tensor, float]:
-    sums = _sums(program, columns, NativeCall(scores, labels), by_row, last)
-    entries, by_on, total = scores.shape[int(by_row)], average == "weighted", np.zeros(2)
+    """The same where slopes cannot wait for the sums."""
+    by_row, by_on, total = average in ("samples", "micro"), average == "weighted", np.zeros(2)
+    given, ratio = (metric.program, metric.columns), metric.native_ratio
+    sums = _sums(*given, NativeCall(scores, labels), by_row, metric.counts_last)
+    entries = scores.shape[int(by_row)]
     if average == "micro":
         sums, entries = sums.sum(1, keepdims=True), scores.numel()
     weight = float((sums[4] if by_on else sums[5] < entries).sum())
     how = *ratio.address, by_on, 1 / weight if mean and weight else 1.0, entries
     loops.weigh(how, sums.shape[1], sums.ctypes.data, total.ctypes.data)
     slopes = torch.from_numpy(sums[:4])
-    gradient = soft_counts_gradient(program, columns, scores, labels, by_row, slopes)
+    gradient = soft_counts_gradient(*given, scores, labels, by_row, slopes)
     return float(total[0]), gradient, 1.0
