@@ -5,8 +5,8 @@ import torch
 from torch.nn.functional import linear
 
 import labelset as ls
-from labelset.linear import _blocks, _gradients
-from labelset.linear._gradients import rounded
+from labelset.linear import _blocks
+from labelset.linear._blocks import rounded
 
 ROWS, N, WIDTH = 17, 900, 12
 
@@ -265,7 +265,7 @@ def test_where_a_kernel_makes_the_step_it_is_the_same_step(monkeypatch):
     pytest.importorskip("triton")
     from labelset.kernels.triton import product
 
-    monkeypatch.setattr(_gradients, "_at_once", lambda *given: True)
+    monkeypatch.setattr(_blocks, "_at_once", lambda *given: True)
     monkeypatch.setattr(product, "sgd_of_product_", by_kernel)
     (x, w, _), y = draw()
     moved, y = w.bfloat16(), torch.where(torch.rand(y.shape) < 0.2, torch.nan, y.float())
@@ -283,7 +283,7 @@ def test_a_step_is_known_to_graphs_that_hold_the_weight(monkeypatch):
     pytest.importorskip("triton")
     from labelset.kernels.triton import product
 
-    monkeypatch.setattr(_gradients, "_at_once", lambda *given: True)
+    monkeypatch.setattr(_blocks, "_at_once", lambda *given: True)
     monkeypatch.setattr(product, "sgd_of_product_", lambda *given: None)
     (x, w, _), y = draw()
     x.requires_grad_()

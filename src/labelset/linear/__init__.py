@@ -12,8 +12,7 @@ from torch.nn.functional import linear
 from labelset import check
 from labelset.kernels import IMPLEMENTATIONS, multiplied
 from labelset.labels import Labels
-from labelset.linear._blocks import columns_of, entries_of
-from labelset.linear._gradients import Gradients, SgdStep
+from labelset.linear._blocks import Gradients, SgdStep, columns_of, entries_of
 from labelset.losses import Separable, as_loss, kernel_target
 
 __all__ = ["columns_of", "linear_loss", "linear_sgd_step"]

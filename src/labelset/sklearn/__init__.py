@@ -5,8 +5,7 @@ from labelset.files import optional
 optional("sklearn.base", "scikit-learn's estimators", extra="sklearn")
 
 from labelset.sklearn.classifier import MultiLabelClassifier  # noqa: E402
-from labelset.sklearn.scoring import scorer  # noqa: E402
-from labelset.sklearn.splitter import MultiLabelStratifiedKFold  # noqa: E402
+from labelset.sklearn.model_selection import MultiLabelStratifiedKFold, scorer  # noqa: E402
 from labelset.sklearn.wrappers import CalibratedLabels, DecidedLabels  # noqa: E402
 
 __all__ = [

@@ -25,7 +25,7 @@ from torch import Tensor
 from labelset import check, decide
 from labelset.data import deal_folds
 from labelset.labels import Labels
-from labelset.sklearn.scoring import log_odds, probabilities, smallest_step, values
+from labelset.sklearn.model_selection import log_odds, probabilities, smallest_step, values
 from labelset.sklearn.state import PlainState
 from labelset.sklearn.targets import (
     Array,

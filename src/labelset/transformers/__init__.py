@@ -7,14 +7,6 @@ from labelset.files import optional
 
 optional("transformers", "the tools of labelset.transformers", "transformers")
 
-from labelset.transformers.loss import (  # noqa: E402
-    IGNORED,
-    TrainerLoss,
-    TrainerMetrics,
-    collator,
-    compute_loss_func,
-    compute_metrics,
-)
 from labelset.transformers.model import (  # noqa: E402
     LabelSetPipeline,
     from_pretrained,
@@ -23,7 +15,15 @@ from labelset.transformers.model import (  # noqa: E402
     store,
     swap_head,
 )
-from labelset.transformers.trainer import MultiLabelTrainer  # noqa: E402
+from labelset.transformers.trainer import (  # noqa: E402
+    IGNORED,
+    MultiLabelTrainer,
+    TrainerLoss,
+    TrainerMetrics,
+    collator,
+    compute_loss_func,
+    compute_metrics,
+)
 
 __all__ = [
     "IGNORED",
