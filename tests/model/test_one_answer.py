@@ -25,6 +25,7 @@ from labelset.sklearn import MultiLabelClassifier
 
 COLUMNS = ["a", "b", "c", "d"]
 SCALE = 0.37
+ESTIMATORS = ("forest", "networks", "machine", "blend")
 
 
 def numbers(kind):
@@ -109,10 +110,11 @@ def with_estimator(run, rows, kind):
     """The folder of a run like this one with another model."""
     saved, train = SavedModel.open(run), rows.part("train")
     z, y = saved.encoder(train), train.labels.dense()
-    made = {"forest": forest(z, y)} if kind == "forest" else {"blend": blend(z, y, saved.head)}
+    mixture = blend(z, y, saved.head)
+    own = {part.name: part.model for part in mixture.parts} | {"blend": mixture}
     parts = {name: rows.part(name) for name in saved.splits}
     other = SavedModel(
-        names=saved.names, encoder=saved.encoder, estimator=made[kind], about=saved.about
+        names=saved.names, encoder=saved.encoder, estimator=own[kind], about=saved.about
     )
     other.splits = {name: Split(part.labels, other.score(part)) for name, part in parts.items()}
     valid = other.splits["valid"]
@@ -123,11 +125,11 @@ def with_estimator(run, rows, kind):
     return run.parent / kind
 
 
-@pytest.fixture(scope="module", params=["large", "scaled", "forest", "blend"])
+@pytest.fixture(scope="module", params=["large", "scaled", *ESTIMATORS])
 def made(request, tmp_path_factory):
     """A run, the rows that it has not seen, and their files."""
     folder = tmp_path_factory.mktemp(request.param)
-    estimates = request.param in ("forest", "blend")
+    estimates = request.param in ESTIMATORS
     x, held = numbers("large" if estimates else request.param)
     middle = np.median(x, 0)
     y = np.stack([x[:, 0] > middle[0], x[:, 1] + 0 * x[:, 2] > middle[1], x[:, 3] > middle[3]], 1)
