@@ -138,3 +138,18 @@ def test_what_was_measured_by_turns_with_bce_is_told_by_it(tmp_path):
     page = filled(mark, tmp_path)
     assert "1.50 x bce" in page
     assert "eager" not in page
+
+
+@pytest.mark.slow
+def test_fine_tuning_is_timed_beside_a_bare_loop(tmp_path, monkeypatch):
+    pytest.importorskip("transformers")
+    finetune, out = script("finetune"), tmp_path / "out.csv"
+    monkeypatch.delitem(finetune.WAYS, "trainer")
+    small = "--shapes 4x8 --layers 1 --width 32 --labels 3 --steps 3 --repeats 1 --device cpu"
+    argv = ["finetune.py", *small.split(), "--precision", "float32", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", argv)
+    finetune.main()
+    head, *lines = [line.split(",") for line in out.read_text().splitlines()]
+    assert head == [*finetune.COLUMNS]
+    assert [line[4] for line in lines] == ["bare", "labelset"]
+    assert all(float(line[5]) > 0 for line in lines)
