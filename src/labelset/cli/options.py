@@ -21,7 +21,7 @@ from labelset import data
 from labelset.files import folder_lock
 
 ENCODER = (
-    "features, tfidf:words=2,characters=0, table (both), transformer:model=FOLDER, conv, "
+    "features, tfidf:words=2,characters=0, table (both), transformer:model=FOLDER, text, conv, "
     "vision:model=FOLDER (by the data)"
 )
 WRITTEN = frozenset(

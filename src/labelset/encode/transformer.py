@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from labelset import check
 from labelset.catalog import hyper
 from labelset.data import Dataset
-from labelset.data.store import blocks
 from labelset.encode._base import Inputs
 from labelset.encode._pretrained import Pretrained, described, downloaded, rebuilt, without_pooler
-from labelset.files import optional
+from labelset.encode._tokens import Tokens, as_bytes, lengths_of, trimmed
 
 WHAT = "a transformer for texts"
 POOLING = ("mean", "first", "last")
 TOKENISER = "tokeniser"
 TOKENS = 1 << 14
 """Tokens that go through the network together when nothing is trained."""
-TEXTS = 1 << 12
-"""Texts that are cut into tokens together."""
-NONE = -1
-"""Where a row has no token."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,7 +53,7 @@ class Transformer(Pretrained):
         check.whole("length", self.length, low=4)
         check.whole("windows", self.windows, low=1)
         check.fraction("dropout", self.dropout)
-        self._reader: Any = None
+        self._tokens: Tokens | None = None
 
     # ---- the network ----------------------------------------------------------------------------
 
@@ -72,10 +66,7 @@ class Transformer(Pretrained):
         backend = getattr(tokeniser, "backend_tokenizer", None)
         if backend is None:
             raise ValueError(f"{self.model}: its tokeniser has no tokenizer.json, and needs one")
-        backend.no_padding()
-        backend.no_truncation()
-        text = backend.to_str().encode()
-        self.learnt[TOKENISER] = torch.from_numpy(np.frombuffer(text, dtype=np.uint8).copy())
+        self.learnt[TOKENISER] = as_bytes(backend)
         places = int(getattr(inner.config, "max_position_embeddings", 0) or self.length)
         places -= 2 if inner.config.model_type in OFFSET else 0
         width = int(inner.config.hidden_size)
@@ -103,71 +94,29 @@ class Transformer(Pretrained):
             raise ValueError(f"{WHAT} keeps its tokeniser as bytes, and there are none")
         return super().restore(facts, state)
 
-    # ---- texts to tokens ------------------------------------------------------------------------
+    # ---- texts ----------------------------------------------------------------------------------
 
     def rows(self, dataset: Dataset) -> Inputs:
         """(rows, tokens) int32, -1 behind the last token of a row and of a window."""
         if dataset.texts is None:
             raise ValueError(f"{WHAT} needs texts, and the data set has none")
-        parts = [self._ids(part) for part in blocks(dataset.texts, rows=TEXTS)]
-        width = max((part.shape[1] for part in parts), default=1)
-        parts = [nn.functional.pad(part, (0, width - part.shape[1]), value=NONE) for part in parts]
-        return torch.cat(parts) if parts else torch.zeros(0, 1, dtype=torch.int32)
-
-    def _ids(self, texts: Sequence[str]) -> Tensor:
-        reader = self._tokeniser()
-        before, after = self._around_each
-        inside = max(1, self._length - len(before) - len(after))
-        each = reader.encode_batch(list(texts), add_special_tokens=False)
-        cut = [[e.ids[at : at + inside] for at in range(0, len(e.ids), inside)] for e in each]
-        rows = [
-            [before + window + after or [0] for window in windows[: self.windows] or [[]]]
-            for windows in cut
-        ]
-        most = max(map(len, rows))
-        longest = max(len(window) for row in rows for window in row)
-        width = self._length if most > 1 else longest
-        ids = np.full((len(rows), most * width), NONE, dtype=np.int32)
-        for row, windows in zip(ids, rows, strict=True):
-            for at, window in enumerate(windows):
-                row[at * width : at * width + len(window)] = window
-        return torch.from_numpy(ids)
-
-    def _tokeniser(self) -> Any:
-        if self._reader is None:
-            package = optional("tokenizers", f"{WHAT}s", extra="encode")
-            try:
-                text = self.learnt[TOKENISER].numpy().tobytes().decode()
-                self._reader = package.Tokenizer.from_str(text)
-            except Exception as error:  # the package raises nothing more special
-                raise ValueError(f"the tokeniser of {WHAT} is damaged: {error}") from None
-            marked = self._reader.encode("a").ids
-            plain = self._reader.encode("a", add_special_tokens=False).ids
-            at = next((i for i in range(len(marked)) if marked[i : i + len(plain)] == plain), 0)
-            self._around_each = (marked[:at], marked[at + len(plain) :])
-        return self._reader
+        if self._tokens is None:
+            self._tokens = Tokens(self.learnt[TOKENISER], self._length, self.windows)
+        return self._tokens(dataset.texts)
 
     def __getstate__(self) -> dict[str, Any]:
         """Of copies: the tokeniser is made anew."""
-        return self.__dict__ | {"_reader": None}
-
-    # ---- batches --------------------------------------------------------------------------------
+        return self.__dict__ | {"_tokens": None}
 
     def lengths(self, inputs: Inputs) -> Tensor | None:
-        return torch.cat([(part >= 0).sum(1) for part in blocks(inputs)]) if self.learns else None
+        return lengths_of(inputs) if self.learns else None
 
     def batch_of(self, inputs: Any) -> Any:
-        return _trimmed(inputs, self._length) if self.learns else inputs
+        return trimmed(inputs, self._length) if self.learns else inputs
 
 
 OFFSET = ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "data2vec-text", "longformer")
 """Networks whose positions begin at 2, so that two of their places are never used."""
-
-
-def _trimmed(ids: Tensor, length: int) -> Tensor:
-    """Without windows, or the end of the only one, that no row has tokens in."""
-    last = int((ids >= 0).any(0).nonzero().max()) + 1 if len(ids) else 1
-    return ids[:, : -(-last // length) * length if last > length else last]
 
 
 class _Network(nn.Module):
@@ -188,7 +137,7 @@ class _Network(nn.Module):
         while start < len(order):
             step = max(1, TOKENS // max(int(lengths[order[start]]), 1))
             some = order[start : start + step]
-            parts.append(self.pooled(_trimmed(ids[some], self.length)))
+            parts.append(self.pooled(trimmed(ids[some], self.length)))
             start += step
         if not parts:
             return self.pooled(ids.new_zeros(1, 1))[:0]

@@ -82,7 +82,8 @@ class Plan:
     """Estimators of others that are searched, too: `package.Class:key=value,...`."""
     finetune: Sequence[str] | None = None
     """Pretrained networks that are trained whole, as candidates of a search: a folder, an installed
-    package, a name of the hub, `package.module:function`, or `transformer:model=...,layers=2`.
+    package, a name of the hub, `package.module:function`, or `transformer:model=...,layers=2`;
+    `text`: a small network from scratch.
     None: for texts and with a GPU MiniLM, where its package is installed, and else none."""
     single: bool = False
     """Recommend one model, even where a blend is better."""
@@ -199,7 +200,7 @@ class Plan:
 def _network(given: str, dataset: Dataset) -> Encoder:
     """An encoder that learns, by its name and settings or by its model alone."""
     name, settings = given, {"model": given}
-    if given.partition(":")[0] in ("transformer", "vision"):
+    if given.partition(":")[0] in ("text", "transformer", "vision"):
         name, settings = parse(given)
     elif dataset.texts is None and dataset.images is None:
         raise ValueError(

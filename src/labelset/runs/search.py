@@ -516,7 +516,7 @@ def finetuned(search: Search) -> Iterator[Outcome]:
     for encoder in search.networks:
         head = encoder.name
         if sum(other.name == head for other in search.networks) > 1:
-            head = f"{head}:model={encoder.settings()['model']}"
+            head = f"{head}:model={encoder.settings().get('model', '')}"
         fitted_encoder = copy.deepcopy(encoder).fit(search.dataset.part("train"))
         for name in search.plan.losses if search.named else search.effort.networks:
             task = Task(name, head, 0)
