@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from labelset import csr
 from labelset.data import SparseRows
 from labelset.model.contributions import Contributions, apart, dense, in_blocks, logit
-from labelset.model.paths import Paths
+
+if TYPE_CHECKING:
+    from labelset.model.paths import Paths
 
 LEVELS = 2000
 """The deepest tree: each level costs a step of evaluation, and a crafted file must not cost
@@ -240,6 +242,8 @@ class Forest:
 
     @cached_property
     def _paths(self) -> Paths:
+        from labelset.model.paths import Paths
+
         sizes = None if self.sizes is None else self.sizes.double().numpy()
         nodes = self.feature.numpy(), self.threshold.numpy(), self.starts.numpy()
         return Paths(*nodes, *self._links, self._table, sizes)

@@ -507,6 +507,8 @@ def networks(search: Search) -> Iterator[Outcome]:
 
 def finetuned(search: Search) -> Iterator[Outcome]:
     """Pretrained networks, trained whole with their heads."""
+    if not search.networks:
+        return
     from labelset.train.finetune import default_settings, finetune
 
     development = search.development
