@@ -269,11 +269,11 @@ def test_hill_is_solved_on_dense_rows_and_says_where_it_swings_on_sparse_ones(ta
 def auroc(v, y):
     """The mean over labels."""
     each = []
-    for label in range(LABELS):
+    for label in range(v.shape[1]):
         positive = y[:, label] > 0
         above = v[positive, label][:, None] > v[~positive, label]
         each.append(float(above.float().mean()))
-    return sum(each) / LABELS
+    return sum(each) / len(each)
 
 
 def test_other_heads(table):
@@ -313,3 +313,46 @@ def test_progress_and_time(fit, table):
         fit(x, y, folds, problems, progress=interrupt)
     late = fit(x, y, folds, problems, seconds=0.0)
     assert all(isinstance(made, Failed) and "time" in made.reason for made in late)
+
+
+def test_weights_are_shrunk_towards_a_prior_or_stay_there(fit, table):
+    x, y, folds = table
+    x = x.clone()
+    x[:, -1] = 0  # no row has this feature
+    y = y.clone()
+    y[:, 1] = 0
+    towards = torch.eye(WIDTH)[:LABELS] + torch.eye(WIDTH)[-1]
+    loss, strength = losses.build("squared-hinge", reduction="sum"), 0.5
+    problems = [Problem(loss, strength, prior=prior) for prior in (2.0, 0.0)]
+    some, none = fit(x, y, folds, problems, vectors=fit.features(towards))
+    for made, prior in ((some, 2.0), (none, 0.0)):
+        head = made.model.requires_grad_(True)
+        (strength * loss(head(fit.features(x)), y)).backward()
+        weight = head.classifier.weight
+        close(weight.detach(), prior * towards - weight.grad, 0.05)
+    assert torch.equal(none.model.classifier.weight[:, -1], torch.zeros(LABELS))
+    assert torch.equal(some.model.classifier.weight[:, -1], torch.full((LABELS,), 2.0))
+    plain = one(fit(x, y, folds, [Problem(loss, strength)]))
+    close(none.scores, plain.scores)
+    due = (x[:, [1]] > 0.1).float()
+    assert auroc(some.scores[:, [1]], due) > 0.9 > auroc(none.scores[:, [1]], due)
+    absent = folds == 2
+    alone = one(
+        fit(
+            x[~absent], y[~absent], folds[~absent] * 0 - 1, problems[:1],
+            vectors=fit.features(towards),
+        )
+    )  # fmt: skip
+    close(some.scores[absent], alone.model(fit.features(x[absent])))
+
+
+def test_a_prior_that_cannot_be_is_refused(table):
+    x, y, folds = table
+    towards = torch.eye(WIDTH)[:LABELS]
+    for problem, vectors in (
+        (Problem(BCE, prior=1.0), None),
+        (Problem(losses.build("two-way"), prior=1.0), towards),
+        (Problem(BCE, head="linear", head_settings={"rank": 2}, prior=1.0), towards),
+    ):
+        with pytest.raises(ValueError, match="a prior needs vectors, a linear head and a loss"):
+            solve(x, Labels.of(y), folds, [problem], vectors=vectors)

@@ -42,6 +42,7 @@ class Step:
 
     tables: Tensor
     strength: float
+    prior: float
     problem: int | None
     """Whose solution this is; None: it is on the way to one."""
 
@@ -107,13 +108,18 @@ class DualPasses:
         dual = np.zeros((rows, LANES), dtype=np.float32)
         weight = np.zeros((len(self.used), LANES), dtype=np.float32)
         bias = np.zeros(LANES, dtype=np.float32)
-        used, least = len(block), COLD
+        used, least, prior = len(block), COLD, 0.0
+        priors = self._priors(fit, block) if any(step.prior for step in chain) else None
         for step in chain:
             began = time.perf_counter()
             lines = block if len(step.tables) > 1 else torch.zeros_like(block)
             if least is COLD:
                 start = best_constants(step.tables[lines], self.shares[fit, block])
                 bias[:used] = start.numpy()
+            if priors is not None:  # w = prior + sum_i a_i x_i: what the dual variables say, stays
+                weight += (step.prior - prior) * priors[:-1]
+                bias += (step.prior - prior) * priors[-1]
+                prior = step.prior
             table = np.zeros(LANES, dtype=np.int64)
             table[:used] = lines.numpy() * step.tables[0].numel()
             fewest = least[everything]
@@ -127,6 +133,8 @@ class DualPasses:
                 continue
             solution = out[step.problem]
             if everything:
+                if step.prior:  # of features that no row has
+                    solution.weight[:, block] = step.prior * self.rows.priors(fit, block)[:-1]
                 solution.weight[self.used[:, None], block] = torch.from_numpy(weight[:, :used])
                 solution.bias[block] = torch.from_numpy(bias[:used])
             elif len(left_out):
@@ -135,6 +143,13 @@ class DualPasses:
                 at = torch.from_numpy(left_out).long()[:, None]
                 solution.scores[at, block] = torch.from_numpy(scores[:, :used])
             solution.add(fit, passes, lacked, length, time.perf_counter() - began)
+
+    def _priors(self, fit: int, block: Tensor) -> Array:
+        """(used features + 1, LANES) of a prior of 1."""
+        out = np.zeros((len(self.used) + 1, LANES), dtype=np.float32)
+        priors = self.rows.priors(fit, block)
+        out[:-1, : len(block)], out[-1, : len(block)] = priors[self.used].numpy(), priors[-1]
+        return out
 
     def _targets(self, block: Tensor) -> Array:
         """(rows, LANES) labels, NaN where unknown and beyond the block."""

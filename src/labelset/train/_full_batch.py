@@ -41,18 +41,20 @@ Jobs = list[Callable[[], None]]
 
 
 def by_columns(
-    rows: Rows, each: Sequence[Loss], strengths: Sequence[float], watch: Watch
+    rows: Rows, each: Sequence[Loss], settings: Sequence[tuple[float, float]], watch: Watch
 ) -> tuple[list[Solution], Jobs]:
     """Linear heads of a separable loss; `each`: the losses in force one after the other.
 
-    Strengths, fits and labels are columns, of which as many are solved together as memory allows.
+    Strengths with priors, fits and labels are columns, of which as many are solved together as
+    memory allows.
     """
     device, n, width = rows.features.device, rows.labels.n, rows.features.shape[1]
     x, y = Products(rows.features), rows.labels.dense().to(device)
-    out = [rows.empty() for _ in strengths]
+    out = [rows.empty() for _ in settings]
+    strengths, priors = map(torch.tensor, zip(*settings, strict=True))
     stages = [[(share, loss.bind(n)) for share, loss in separable_parts(one) or ()] for one in each]
     tables, shares = slope_tables(stages[0], n), rows.shares()
-    axes = torch.arange(len(strengths)), torch.tensor(rows.fits), torch.arange(n)
+    axes = torch.arange(len(settings)), torch.tensor(rows.fits), torch.arange(n)
     grid = torch.cartesian_prod(*axes)
     threads = torch.get_num_threads() if device.type == "cpu" else 1
     size = min(ENTRIES // max(len(y), HISTORY * width), len(grid)) // threads
@@ -66,15 +68,22 @@ def by_columns(
         which, fit, label = columns.unbind(1)
         absent = rows.folds[:, None] == torch.where(fit < rows.members, fit, -2)
         target = torch.where(absent.to(device), torch.nan, y[:, label.to(device)])
-        strength = torch.tensor(strengths)[which].to(device)
+        strength = strengths[which].to(device)
         line = label if len(tables) > 1 else torch.zeros_like(label)
-        start = best_constants(tables[line], shares[fit, label]).to(device)
-        weight, iterations = torch.zeros(width + 1, len(columns), device=device), 0
+        centre = torch.zeros(width + 1, len(columns))
+        centre[-1] = best_constants(tables[line], shares[fit, label])
+        if bool(priors.any()):
+            for k in {*fit.tolist()}:
+                own = fit == k
+                centre[:, own] += priors[which[own]] * rows.priors(k, label[own])
+        centre = centre.to(device)
+        start = x.forward(centre) if bool(priors.any()) else centre[-1]
+        weight, iterations = torch.zeros_like(centre), 0
         for parts in stages:
             some = [(share, loss.select_labels(label.to(device), n)) for share, loss in parts]
             minimum = by_column(x, _slopes(sum_of(some), target, strength), weight, start)
             weight, iterations = minimum.weight, iterations + minimum.iterations
-        v, weight, start = (x.forward(weight) + start).cpu(), weight.cpu(), start.cpu()
+        v, weight = (x.forward(weight) + start).cpu(), (weight + centre).cpu()
         seconds = (time.perf_counter() - began) / len(columns)
         for s, k in torch.unique(columns[:, :2], dim=0).tolist():
             own = ((which == s) & (fit == k)).nonzero()[:, 0]
@@ -83,11 +92,11 @@ def by_columns(
             solution.add(k, iterations, lacked, length, seconds * len(at))
             if k == rows.members:
                 solution.weight[:, at] = weight[:-1, own]
-                solution.bias[at] = weight[-1, own] + start[own]
+                solution.bias[at] = weight[-1, own]
             else:
                 some_rows = rows.left_out(k).nonzero()
                 solution.scores[some_rows, at] = v[some_rows, own]
-        watch.advance(len(strengths) * len(columns) / len(grid))
+        watch.advance(len(settings) * len(columns) / len(grid))
 
     return out, [partial(job, columns) for columns in torch.split(grid, max(1, size))]
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -26,6 +27,8 @@ class Rows:
     folds: Tensor
     refit: bool
     """Whether there is a fit to all rows beside those of the members."""
+    vectors: Tensor | SparseRows | None = None
+    """(labels, features): the directions of priors, where there are any."""
 
     @property
     def members(self) -> int:
@@ -67,6 +70,26 @@ class Rows:
 
         on = without_each_fold(by_fold(values.nan_to_num(0.0).double()))
         return (on + 0.5) / (without_each_fold(size - by_fold(free)) + 1)
+
+    def priors(self, fit: int, labels: Tensor) -> Tensor:
+        """(features + 1, labels): where a prior of 1 puts weights, and intercepts, so that the mean
+        score of the rows of a fit stays what it was."""
+        assert self.vectors is not None
+        some = self.vectors[labels]
+        towards = (some.dense() if isinstance(some, SparseRows) else some).cpu()
+        return torch.cat([towards, -(towards @ self.means[fit])[:, None]], dim=1).T
+
+    @cached_property
+    def means(self) -> Tensor:
+        """(fits, features) of the rows of each fit."""
+        x = self.features
+        present = torch.stack([self.present(fit) for fit in self.fits]).float()
+        shares = present / present.sum(1, keepdim=True).clamp(min=1)
+        if isinstance(x, Tensor):
+            return shares @ x.cpu()
+        sums = torch.zeros(len(shares), x.width)
+        each = shares[:, x.rows().cpu()] * x.filled().cpu()
+        return sums.index_add_(1, x.indices.cpu().long(), each)
 
     def empty(self) -> Solution:
         """A solution of which nothing is known."""

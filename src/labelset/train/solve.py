@@ -33,9 +33,18 @@ class Problem:
     """C: what the loss weighs against the size of the weights."""
     head: str = "linear"
     head_settings: Mapping[str, Any] = field(default_factory=dict)
+    prior: float = 0.0
+    """The weights of label j are shrunk to this times the j-th of the `vectors`, rather than to 0:
+    where a label has no positives they stay there, and where it has many these have their way."""
 
     def __post_init__(self) -> None:
         check.number("strength", self.strength, low=0.0, open_low=True)
+
+    @property
+    def by_label(self) -> bool:
+        """Whether every label has an optimum of its own, so that it may have a prior."""
+        plain = self.head == "linear" and not self.head_settings
+        return plain and separable_parts(self.loss) is not None
 
 
 def solve(
@@ -48,19 +57,23 @@ def solve(
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
     seconds: float | None = None,
+    vectors: Tensor | SparseRows | None = None,
 ) -> list[Fitted | Failed]:
     """Fit each candidate with one member per fold, and once more to all rows.
 
-        minimise C sum_ij loss(v_ij, y_ij) + |w|^2 / 2,  v = W x + b
+        minimise C sum_ij loss(v_ij, y_ij) + sum_j |w_j - prior t_j|^2 / 2,  v = W x + b
 
     The intercept b is a constant feature, shrunk to the constant score that costs least. Unknown
     entries count nowhere. A loss that is no sum over entries counts as rows times its mean; one
     that changes with the epoch is solved in each of its forms, one after the other.
 
     final: `refit` to all rows for the model, or `none`. seconds: what is not solved by then fails.
+    vectors: the t_j, (labels, features), of problems with a prior.
     """
     check.one_of("final", final, ("refit", "none"))
-    rows = Rows(features, labels, folds, final == "refit")
+    if any(each.prior and (vectors is None or not each.by_label) for each in candidates):
+        raise ValueError("a prior needs vectors, a linear head and a loss that sums over labels")
+    rows = Rows(features, labels, folds, final == "refit", vectors)
     watch = Watch(len(candidates), progress, seconds)
     separately, together = _groups(candidates)
     solutions: dict[int, Solution] = {}
@@ -80,8 +93,8 @@ def solve(
         solutions[i], jobs = _jointly(candidates[i], rows, seed, watch)
         todo += jobs
     for group in separately:
-        strengths = [candidates[i].strength for i in group]
-        several, jobs = by_columns(rows, stages(candidates[group[0]].loss), strengths, watch)
+        settings = [(candidates[i].strength, candidates[i].prior) for i in group]
+        several, jobs = by_columns(rows, stages(candidates[group[0]].loss), settings, watch)
         solutions |= zip(group, several, strict=True)
         todo += jobs
     spread(todo, features.device)
@@ -106,12 +119,11 @@ def _jointly(problem: Problem, rows: Rows, seed: int, watch: Watch) -> tuple[Sol
 
 
 def _groups(candidates: Sequence[Problem]) -> tuple[list[list[int]], list[int]]:
-    """Sums over labels that differ in their strength alone, by rising strength; and the others."""
+    """Sums over labels that differ in strength and prior alone, by rising ones; and the others."""
     groups: list[list[int]] = []
     others = []
     for i, problem in enumerate(candidates):
-        plain = problem.head == "linear" and not problem.head_settings
-        if not plain or separable_parts(problem.loss) is None:
+        if not problem.by_label:
             others.append(i)
             continue
         mine = next((g for g in groups if candidates[g[0]].loss == problem.loss), None)
@@ -119,7 +131,8 @@ def _groups(candidates: Sequence[Problem]) -> tuple[list[list[int]], list[int]]:
             groups.append([i])
         else:
             mine.append(i)
-    return [sorted(group, key=lambda i: candidates[i].strength) for group in groups], others
+    path = [(each.strength, each.prior) for each in candidates]
+    return [sorted(group, key=path.__getitem__) for group in groups], others
 
 
 def _chains(group: list[int], candidates: Sequence[Problem], labels: int) -> list[list[Step]]:
@@ -128,7 +141,12 @@ def _chains(group: list[int], candidates: Sequence[Problem], labels: int) -> lis
     tables = [slope_tables(separable_parts(form) or [], labels) for form in forms]
     each = [
         [
-            Step(table, candidates[i].strength, i if table is tables[-1] else None)
+            Step(
+                table,
+                candidates[i].strength,
+                candidates[i].prior,
+                i if table is tables[-1] else None,
+            )
             for table in tables
         ]
         for i in group
@@ -149,6 +167,7 @@ def _fitted(problem: Problem, solution: Solution, rows: Rows) -> Fitted | Failed
         "strength": problem.strength,
         "head": problem.head,
         **problem.head_settings,
+        **({"prior": problem.prior} if problem.prior else {}),
         "residual": solution.residual,
         "passes": solution.passes,
     }
