@@ -279,3 +279,15 @@ def test_ordinary_numbers_stay_in_float32():
         np.int64([[1 << 40]] * 9),
     ):
         assert Dataset.from_arrays(given, [[1]] * 9).features.dtype == torch.float32
+
+
+def test_terms_of_further_texts_are_known_without_a_row_that_has_them():
+    texts = ["red apple", "red fork, red knife"] * 60
+    data = Dataset.from_arrays(None, torch.zeros(120, 1), texts=texts)
+    plain = encode.build("tfidf", characters=0).fit(data)
+    more = encode.build("tfidf", characters=0, also=["blue fork"]).fit(data)
+    assert {*more.terms("words")} - {*plain.terms("words")} == {"blue", "blue fork"}
+    columns = [more.terms("words").index(term) for term in plain.terms("words")]
+    torch.testing.assert_close(more(data).dense()[:, columns], plain(data).dense())
+    again = encode.from_json(json.loads(json.dumps(more.as_json())), more.state())
+    assert again.terms("words") == more.terms("words")

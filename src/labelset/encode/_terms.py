@@ -132,6 +132,21 @@ def learn(analyzer: Analyzer, texts: Sequence[str], least: int, most: int) -> Le
     return Learnt(terms, _tensor(in_texts, np.int64))
 
 
+def joined(known: Learnt, texts: Sequence[str], in_texts: int) -> Learnt:
+    """With the terms of further texts, those that are new as if so many training texts had them.
+
+    >>> known = learn(Analyzer(False, 1, 1), ["red fork", "red apple"], 1, 9)
+    >>> joined(known, ["blue fork"], 0).terms.strings()
+    ['apple', 'blue', 'fork', 'red']
+    """
+    counts = dict(zip(known.terms.strings(), known.in_texts.tolist(), strict=True))
+    new = learn(known.terms.analyzer, texts, 1, sum(map(len, texts)) ** 2)
+    every = dict.fromkeys(new.terms.strings(), in_texts) | counts
+    kept = sorted(every)
+    counted = torch.tensor([every[term] for term in kept], dtype=torch.int64)
+    return Learnt(Terms.of(known.terms.analyzer, kept), counted)
+
+
 def _learnt_slowly(analyzer: Analyzer, texts: Sequence[str], least: int, most: int) -> Learnt:
     """scikit-learn's own `fit` would hold the counts of all texts at once."""
     in_texts: Counter[str] = Counter()

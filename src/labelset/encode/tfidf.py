@@ -14,7 +14,7 @@ from labelset.catalog import hyper
 from labelset.data import Dataset, SparseRows, StoredSparse, StoredTexts
 from labelset.data.store import blocks, spooled
 from labelset.encode._base import Encoder, Inputs, check_state, moments, standardised
-from labelset.encode._terms import Analyzer, Terms, learn, on_threads, weigh
+from labelset.encode._terms import Analyzer, Terms, joined, learn, on_threads, weigh
 
 MORE = 10
 """Directions beyond those wanted, which make these exact."""
@@ -106,6 +106,7 @@ class TFIDF(Encoder):
     sublinear: bool = hyper(True, "whether to take 1 + ln(count) rather than the count")
     svd: int = hyper(0, "dimensions to reduce to; 0: none, the features stay sparse")
     seed: int = hyper(0, "of the decomposition")
+    also: Sequence[str] = hyper((), "texts, as of labels, whose terms are kept however rare")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -120,6 +121,9 @@ class TFIDF(Encoder):
         texts, kinds = _texts(train), self._analyzers()
         least = {kind: self._least(kind, len(texts)) for kind in kinds}
         learnt = on_threads(lambda kind: learn(kinds[kind], texts, least[kind], self.most), kinds)
+        if self.also:
+            pairs = zip(learnt, least.values(), strict=True)
+            learnt = [joined(one, self.also, fewest) for one, fewest in pairs]
         width = sum(len(one.terms) for one in learnt)
         if not width:
             raise ValueError(
