@@ -50,6 +50,12 @@ def add(verb: Any) -> None:
     verb.add_argument("--baseline", default="bce", help="what others are compared with (bce)")
     verb.add_argument("--optimise", default="f1-micro", metavar="METRIC", help="f1-micro")
     verb.add_argument("--encoder", metavar="NAME", help=ENCODER)
+    verb.add_argument(
+        "--label-text",
+        metavar="FILE",
+        help="a CSV with the heading label,text: what labels are about, for those with few "
+        "positives (their names, where texts and names are words)",
+    )
     verb.add_argument("--missing", type=float, help="drop this share of training positives")
     verb.add_argument("--time-budget", metavar="TIME", help="for all fitting: 90s, 10m, 2h")
     verb.add_argument(
@@ -111,6 +117,7 @@ def plan_of(args: argparse.Namespace) -> runs.Plan:
         effort=args.effort,
         max_ms=args.max_ms,
         max_mb=args.max_mb,
+        label_texts=runs.read_label_texts(args.label_text) if args.label_text else None,
     )
 
 

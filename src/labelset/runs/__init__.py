@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         stored_probabilities,
         threshold_intervals,
     )
+    from labelset.runs.label_text import read_label_texts
     from labelset.runs.plan import Plan, Task, parse
     from labelset.runs.pool import KILLED, is_done
     from labelset.runs.resample import draws, resampled
@@ -64,6 +65,7 @@ __all__ = [
     "judgement_of",
     "parse",
     "proof_of",
+    "read_label_texts",
     "reopened",
     "resampled",
     "rounded",

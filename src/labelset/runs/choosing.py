@@ -127,4 +127,6 @@ def described(key: str, found: Found) -> str:
         weights = sorted(found.blend["weights"].items(), key=lambda item: -item[1])
         return "the blend of " + ", ".join(f"{name} ({weight:.0%})" for name, weight in weights)
     loss, plus, head = key.rpartition("+")
+    if head == "label-names":
+        return f"{loss} with a linear head that begins at label names"
     return f"{loss} with {'an' if head == 'mlp' else 'a'} {head} head" if plus else key

@@ -184,6 +184,11 @@ def compare(
             "networks are fine-tuned as candidates of a search, in one process, of rows in memory, "
             "with losses trained in one stage: leave out --seeds, pseudo/ losses and torchrun"
         )
+    if not searched and plan.label_texts is not None:
+        raise ValueError(
+            "texts of labels take part where candidates are searched, which are n-grams of texts "
+            "or other fixed features in memory: leave them out, or what asks for training by epochs"
+        )
     if not searched and plan.seconds is not None:
         each = plan.seconds * min(jobs, len(plan.tasks())) / len(plan.tasks())
         plan = replace(plan, training={**plan.training, "seconds": round(each, 3)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ def compare_rows(
     effort: str = "normal",
     max_ms: float | None = None,
     max_mb: float | None = None,
+    label_texts: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     **keys: Any,
 ) -> Comparison:
@@ -64,6 +65,7 @@ def compare_rows(
     time_budget : seconds for all fitting.
     effort : quick, normal or best: how much is tried.
     max_ms, max_mb : milliseconds for a row and megabytes that the recommended model may take.
+    label_texts : what labels are about, for those with few positives; None: their names.
     progress : called with a task and what it has reached.
 
     >>> import torch
@@ -89,6 +91,7 @@ def compare_rows(
         effort=effort,
         max_ms=max_ms,
         max_mb=max_mb,
+        label_texts=label_texts,
     )
     dataset = dataset_of(X, y, names=names, split=split, groups=groups, times=times, **keys)
     if out is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from typing import Any
@@ -95,6 +95,8 @@ class Plan:
     """Milliseconds that the recommended model of a search may take for a row, on this machine."""
     max_mb: float | None = None
     """Megabytes that it may hold."""
+    label_texts: Mapping[str, str] | None = None
+    """What labels are about, for those with few positives; None: their names, if they are words."""
 
     def __post_init__(self) -> None:
         if self.seeds is not None:

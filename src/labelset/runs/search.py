@@ -32,7 +32,7 @@ from labelset.model import (
     mixed,
 )
 from labelset.ranks import Ranks
-from labelset.runs import DEFAULT_LOSSES
+from labelset.runs import DEFAULT_LOSSES, label_text
 from labelset.runs.blend import PARTS, nested, select
 from labelset.runs.folder import without_sum
 from labelset.runs.folds import Development
@@ -52,6 +52,9 @@ ABOUT = (0.4, 1.0, 2.5)
 """Of a strength found by trial: on all rows a solution leads to the next, at little cost."""
 WEIGHTS = 1 << 25
 """Of a head: up to so many, several are kept at a time."""
+PRIORS = (0.5, 1.0, 2.0)
+"""How far towards the text of a label its weights are shrunk, for a loss as curved as the squared
+hinge: at a prior of 1 a text that is like it scores 1, to 2, more."""
 NARROW = 4_000
 """Features up to which a kernel, and trees, are tried on sparse rows."""
 FEW = 10_000
@@ -124,13 +127,17 @@ class Search:
     shelf: Shelf
     progress: Progress | None = None
     began: float = field(default_factory=time.monotonic)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    """What came of each family so far."""
 
     def __post_init__(self) -> None:
         self.others = [Estimator.parse(spec) for spec in self.plan.also]  # wrong names, said early
         self.networks = self.plan.networks(self.dataset)
-        self.encoder, self.inputs = encode.encoded(
-            self.plan.base_encoder(self.dataset), self.dataset, self.shelf.cache
-        )
+        encoder = self.plan.base_encoder(self.dataset)
+        reads = "texts" in encoder.reads
+        self.label_texts = label_text.of_labels(self.dataset, reads, self.plan.label_texts)
+        encoder = label_text.knowing(encoder, self.label_texts)
+        self.encoder, self.inputs = encode.encoded(encoder, self.dataset, self.shelf.cache)
 
     @cached_property
     def development(self) -> Development:
@@ -168,19 +175,21 @@ class Search:
             return USUAL
         return max(self.plan.seconds - (time.monotonic() - self.began), 0.0)
 
-    def value(self, fitted: Fitted, development: Development) -> float:
+    def value(self, fitted: Fitted, development: Development, metric: str | None = None) -> float:
         """The metric that was asked for, larger is better, with its best thresholds."""
         rows = development.unseen
-        return self.value_of(fitted.loss, fitted.scores[rows], development.labels[rows])
+        return self.value_of(fitted.loss, fitted.scores[rows], development.labels[rows], metric)
 
-    def value_of(self, loss: Loss | None, scores: Tensor, labels: Labels) -> float:
+    def value_of(
+        self, loss: Loss | None, scores: Tensor, labels: Labels, metric: str | None = None
+    ) -> float:
         """The same of scores of any rows."""
-        p = probabilities(loss, scores)
+        p, metric = probabilities(loss, scores), metric or self.plan.optimise
         try:
-            chosen = select([p], labels, self.plan.optimise, picks=1)
+            chosen = select([p], labels, metric, picks=1)
         except ValueError:  # the metric is not defined on these rows
             return -math.inf
-        return chosen.value if metrics.build(self.plan.optimise).higher_is_better else -chosen.value
+        return chosen.value if metrics.build(metric).higher_is_better else -chosen.value
 
     # ---- what is kept ---------------------------------------------------------------------------
 
@@ -277,13 +286,13 @@ def suits(dataset: Dataset, plan: Plan) -> bool:
 def search(dataset: Dataset, plan: Plan, shelf: Shelf, progress: Progress | None = None) -> Found:
     """Fit all candidates to a data set that has a split, and keep them on a shelf."""
     context = Search(dataset, plan, shelf, progress)
-    entries: list[Entry] = []
     for name, family in FAMILIES.items():
         entry = shelf.finished(name)
         if entry is None:
             entry = _searched(context, family)
             shelf.finish(name, entry)
-        entries.append(entry)
+        context.entries[name] = entry
+    entries = context.entries.values()
     tasks, failed = _tasks(entries), _reasons(entries, "failed")
     blended, test = blend(context, tasks)
     sentence = context.development.sentence
@@ -398,6 +407,37 @@ def _solved(search: Search, task: Task, strength: float, seconds: float | None) 
     return fits[0] if len(fits) == 1 else _best(search, fits)
 
 
+def label_names(search: Search) -> Iterator[Outcome]:
+    """The best of the linear heads again, its weights shrunk towards the texts of labels rather
+    than to 0: for labels with few positives, which decide how far."""
+    development, features, texts = search.development, search.features, search.label_texts
+    tasks = _tasks([search.entries["linear"]])
+    heads = [task for task in tasks if _problem(search, task).by_label]
+    if texts is None or not heads:
+        return
+
+    def value(task: Task) -> float:
+        run = search.shelf.model(task)
+        part = run.scored("valid")
+        assert part.scores is not None
+        return search.value_of(run.loss, part.scores, part.labels)
+
+    best = max(heads, key=value)
+    strength = float(search.shelf.model(best).about["fit"]["strength"])
+    problem = _problem(search, best, strength)
+    few = features.shape[1] * development.labels.n <= WEIGHTS
+    softness = math.sqrt(_softness(problem.loss))
+    fits = solve(
+        features,
+        development.labels,
+        development.folds,
+        [replace(problem, prior=p * softness) for p in (PRIORS if few else PRIORS[1:2])],
+        seconds=search.seconds,
+        vectors=label_text.vectors(search.encoder, search.dataset, texts),
+    )
+    yield Task(best.loss, "label-names", 0), _best(search, fits, "map@class")
+
+
 def _problem(search: Search, task: Task, strength: float = 1.0) -> Problem:
     loss, loss_settings = parse(task.loss)
     head, head_settings = parse(task.head)
@@ -428,6 +468,13 @@ def together(loss: Loss) -> bool:
 
 def strengths(loss: Loss, sparse: bool) -> list[float]:
     """The path of C: a loss that bends less than the squared hinge needs more of it."""
+    scale = _softness(loss)
+    path = STRENGTHS[::2] if together(loss) else STRENGTHS
+    return [c * scale * (1.0 if sparse else 0.1) for c in path]
+
+
+def _softness(loss: Loss) -> float:
+    """How much less than the squared hinge a loss bends where scores are small."""
     v = torch.linspace(-1, 1, 21, dtype=torch.float64)[:, None].requires_grad_()
     y = torch.zeros_like(v)
     try:
@@ -435,9 +482,7 @@ def strengths(loss: Loss, sparse: bool) -> list[float]:
         bend = torch.autograd.grad(slope.sum(), v)[0].abs().mean()
     except (RuntimeError, ValueError):
         bend = torch.tensor(0.25)
-    scale = 2.0 / float(bend.clamp(1e-2, 2.0))
-    path = STRENGTHS[::2] if together(loss) else STRENGTHS
-    return [c * scale * (1.0 if sparse else 0.1) for c in path]
+    return 2.0 / float(bend.clamp(1e-2, 2.0))
 
 
 def _total(loss: Loss, v: Tensor, y: Tensor) -> Tensor:
@@ -570,6 +615,7 @@ Family = Callable[[Search], Iterator[Outcome]]
 FAMILIES: dict[str, Family] = {
     "frequency": frequencies,
     "linear": linear,
+    "label-names": label_names,
     "kernel": kernel,
     "trees": trees,
     "networks": networks,
@@ -597,12 +643,14 @@ def _kept(
     return replace(fitted, model=whole.model, seconds=fitted.seconds + whole.seconds)
 
 
-def _best(search: Search, fits: Sequence[Fitted | Failed]) -> Fitted | Failed:
+def _best(
+    search: Search, fits: Sequence[Fitted | Failed], metric: str | None = None
+) -> Fitted | Failed:
     """The best setting, by scores of unseen rows."""
     fitted = [each for each in fits if isinstance(each, Fitted)]
     if not fitted:
         return next(each for each in fits if isinstance(each, Failed))
-    return max(fitted, key=lambda each: search.value(each, search.development))
+    return max(fitted, key=lambda each: search.value(each, search.development, metric))
 
 
 # ---- blend --------------------------------------------------------------------------------------

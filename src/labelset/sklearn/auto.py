@@ -10,7 +10,7 @@ from labelset.data import Dataset
 from labelset.runs import Choice, Plan, choose_model
 from labelset.sklearn.weights import WeightedLabels
 
-OF_SEARCH = ("time_budget", "optimise", "finetune")
+OF_SEARCH = ("time_budget", "optimise", "finetune", "label_texts")
 """Parameters of a search, in the order of the signature."""
 OF_BOTH = ("model", "random_state")
 
@@ -50,7 +50,12 @@ def searched(model: Any, data: Dataset) -> Choice:
             "rows; round the weights, or name a loss instead of model='auto'"
         )
     named = None if model.finetune is None else tuple(model.finetune)
-    plan = Plan(optimise=model.optimise, seconds=model.time_budget, finetune=named)
+    plan = Plan(
+        optimise=model.optimise,
+        seconds=model.time_budget,
+        finetune=named,
+        label_texts=model.label_texts,
+    )
     return choose_model(data, plan)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -212,6 +212,8 @@ class MultiLabelClassifier(
     optimise : the metric that chooses, such as "map@class".
     finetune : pretrained networks that a search trains whole on texts: folders, installed packages
         or names of the Hugging Face hub, as `labelset compare --finetune` takes them.
+    label_texts : what labels are about, by name, where X holds texts, for labels with few
+        positives; None: their names, where y has such.
 
     Attributes
     ----------
@@ -260,6 +262,7 @@ class MultiLabelClassifier(
         time_budget: float | None = None,
         optimise: str = "f1-micro",
         finetune: Sequence[str] | None = None,
+        label_texts: Mapping[str, str] | None = None,
     ) -> None:
         self.loss = loss
         self.head = head
@@ -283,6 +286,7 @@ class MultiLabelClassifier(
         self.time_budget = time_budget
         self.optimise = optimise
         self.finetune = finetune
+        self.label_texts = label_texts
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -338,7 +342,8 @@ class MultiLabelClassifier(
         rows = self._worded(X) if words else inputs_of(self._checked(X, reset=True))
         target = Targets.of(y)
         labels, weight = self._answers(X, y, target, sample_weight)
-        choice = searched(self, rows_to_learn_from(rows, labels, weight, 0.0, seed=0))
+        data = rows_to_learn_from(rows, labels, weight, 0.0, seed=0)
+        choice = searched(self, replace(data, names=[*target.columns()[-target.n :]]))
         found = choice.model
         self._schema = found.about["schema"] if words else None
         self.search_ = search_of(choice, self.optimise)
