@@ -23,9 +23,14 @@ from torch import Tensor
 from labelset import check
 from labelset.data import Dataset, SparseRows
 from labelset.encode import Encoder
+from labelset.train.solve import Problem, softness
 
 RARE = 50
 """Positives up to which a label has something to gain by its name: see docs/label-names.md."""
+PRIORS = (0.5, 1.0, 1.5)
+"""How far towards the text of a label its weights are shrunk, for a loss as curved as the squared
+hinge: at a prior of 1 a text that is like it scores 1 to 2 more. Folds, in which labels have fewer
+positives yet, would ask for more than is good."""
 SHOWN = 5
 """Labels without a text that are named."""
 JOINED = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -115,6 +120,12 @@ def vectors(encoder: Encoder, dataset: Dataset, texts: Sequence[str]) -> Tensor 
         return replace(x, values=x.filled() * own[x.indices.long()])
     assert isinstance(x, Tensor)
     return x * (2 / x.square().sum(1).mean())  # as long as texts of words and characters
+
+
+def with_priors(problem: Problem, several: bool) -> list[Problem]:
+    """The problem with each of the priors, or with the one that most often serves."""
+    scale = math.sqrt(softness(problem.loss))
+    return [replace(problem, prior=p * scale) for p in (PRIORS if several else PRIORS[1:2])]
 
 
 def read_label_texts(path: str | Path) -> dict[str, str]:

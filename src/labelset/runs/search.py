@@ -19,7 +19,7 @@ from labelset.calibrate import build as build_calibrator
 from labelset.calibrate import linked
 from labelset.data import Dataset, Schema, SparseRows
 from labelset.labels import Labels
-from labelset.losses import Loss, Separable
+from labelset.losses import Loss
 from labelset.model import (
     Blend,
     NoScore,
@@ -40,22 +40,16 @@ from labelset.runs.plan import Plan, Task, parse
 from labelset.runs.shelf import RECORD, Entry, Shelf
 from labelset.train.fitted import Failed, Fitted
 from labelset.train.rivals import Broken, Estimator, estimator
-from labelset.train.solve import Problem, solve
+from labelset.train.solve import Problem, solve, strengths, together
 
 SOLVED = ("bce", "squared-hinge", "asl", "spa", "hill", "two-way", "sigmoid-f1")
 """Losses of the heads that are solved, unless losses are named."""
 SAMPLE = 2_000
 """Rows on which settings are tried where there are many more."""
-STRENGTHS = (0.05, 0.25, 1.0, 4.0)
-"""Of a loss as curved as the squared hinge; see `strengths`."""
 ABOUT = (0.4, 1.0, 2.5)
 """Of a strength found by trial: on all rows a solution leads to the next, at little cost."""
 WEIGHTS = 1 << 25
 """Of a head: up to so many, several are kept at a time."""
-PRIORS = (0.5, 1.0, 1.5)
-"""How far towards the text of a label its weights are shrunk, for a loss as curved as the squared
-hinge: at a prior of 1 a text that is like it scores 1 to 2 more. Folds, in which labels have fewer
-positives yet, would ask for more than is good."""
 NARROW = 4_000
 """Features up to which a kernel, and trees, are tried on sparse rows."""
 FEW = 10_000
@@ -425,14 +419,12 @@ def label_names(search: Search) -> Iterator[Outcome]:
 
     best = max(heads, key=value)
     strength = float(search.shelf.model(best).about["fit"]["strength"])
-    problem = _problem(search, best, strength)
-    few = features.shape[1] * development.labels.n <= WEIGHTS
-    softness = math.sqrt(_softness(problem.loss))
+    several = features.shape[1] * development.labels.n <= WEIGHTS
     fits = solve(
         features,
         development.labels,
         development.folds,
-        [replace(problem, prior=p * softness) for p in (PRIORS if few else PRIORS[1:2])],
+        label_text.with_priors(_problem(search, best, strength), several),
         seconds=search.seconds,
         vectors=label_text.vectors(search.encoder, search.dataset, texts),
     )
@@ -458,37 +450,6 @@ def _losses(search: Search) -> list[str]:
         for name in dict.fromkeys((search.plan.baseline, *SOLVED))
         if not (search.sparse and together(losses.build(parse(name)[0])))
     ]
-
-
-def together(loss: Loss) -> bool:
-    """Whether it looks at rows or columns as a whole, and so takes longer to solve."""
-    return not isinstance(loss, Separable) and isinstance(
-        loss, (losses.AxisLoss, losses.ConfusionLoss)
-    )
-
-
-def strengths(loss: Loss, sparse: bool) -> list[float]:
-    """The path of C: a loss that bends less than the squared hinge needs more of it."""
-    scale = _softness(loss)
-    path = STRENGTHS[::2] if together(loss) else STRENGTHS
-    return [c * scale * (1.0 if sparse else 0.1) for c in path]
-
-
-def _softness(loss: Loss) -> float:
-    """How much less than the squared hinge a loss bends where scores are small."""
-    v = torch.linspace(-1, 1, 21, dtype=torch.float64)[:, None].requires_grad_()
-    y = torch.zeros_like(v)
-    try:
-        (slope,) = torch.autograd.grad(_total(loss, v, y), v, create_graph=True)
-        bend = torch.autograd.grad(slope.sum(), v)[0].abs().mean()
-    except (RuntimeError, ValueError):
-        bend = torch.tensor(0.25)
-    return 2.0 / float(bend.clamp(1e-2, 2.0))
-
-
-def _total(loss: Loss, v: Tensor, y: Tensor) -> Tensor:
-    summed = replace(loss, reduction="sum") if hasattr(loss, "reduction") else loss
-    return summed(v, y) + summed(v, 1 - y)
 
 
 def kernel(search: Search) -> Iterator[Outcome]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from labelset import check, heads
 from labelset.data import SparseRows
 from labelset.heads import Head, store_by_feature
 from labelset.labels import Labels
-from labelset.losses import Loss, describe_loss
+from labelset.losses import AxisLoss, ConfusionLoss, Loss, Separable, describe_loss
 from labelset.train._dual_passes import DualPasses, Step, is_built
 from labelset.train._full_batch import Jobs, by_columns, jointly, of_head
 from labelset.train._slopes import separable_parts, slope_tables, stages
@@ -20,6 +21,8 @@ from labelset.train._solution import Rows, Solution, Watch, spread
 from labelset.train.fitted import Failed, Fitted
 from labelset.train.task import seeded
 
+STRENGTHS = (0.05, 0.25, 1.0, 4.0)
+"""Of a loss as curved as the squared hinge; see `strengths`."""
 SOLVED = 0.05
 """The largest residual of a fit that counts as solved."""
 
@@ -181,3 +184,32 @@ def _fitted(problem: Problem, solution: Solution, rows: Rows) -> Fitted | Failed
         if isinstance(rows.features, SparseRows):
             store_by_feature(head, rows.features.shape[1])
     return Fitted(solution.scores, head, problem.loss, solution.seconds, about)
+
+
+def together(loss: Loss) -> bool:
+    """Whether it looks at rows or columns as a whole, and so takes longer to solve."""
+    return not isinstance(loss, Separable) and isinstance(loss, (AxisLoss, ConfusionLoss))
+
+
+def strengths(loss: Loss, sparse: bool) -> list[float]:
+    """The path of C: a loss that bends less than the squared hinge needs more of it."""
+    scale = softness(loss)
+    path = STRENGTHS[::2] if together(loss) else STRENGTHS
+    return [c * scale * (1.0 if sparse else 0.1) for c in path]
+
+
+def softness(loss: Loss) -> float:
+    """How much less than the squared hinge a loss bends where scores are small."""
+    v = torch.linspace(-1, 1, 21, dtype=torch.float64)[:, None].requires_grad_()
+    y = torch.zeros_like(v)
+    try:
+        (slope,) = torch.autograd.grad(_total(loss, v, y), v, create_graph=True)
+        bend = torch.autograd.grad(slope.sum(), v)[0].abs().mean()
+    except (RuntimeError, ValueError):
+        bend = torch.tensor(0.25)
+    return 2.0 / float(bend.clamp(1e-2, 2.0))
+
+
+def _total(loss: Loss, v: Tensor, y: Tensor) -> Tensor:
+    summed = replace(loss, reduction="sum") if hasattr(loss, "reduction") else loss
+    return summed(v, y) + summed(v, 1 - y)
