@@ -104,6 +104,25 @@ def test_lower_layers_learn_slowly_or_not_at_all(text_model):
     assert moved == {name for name in start if ".layer.1." in name}
 
 
+def test_lora_trains_corrections_alone(text_model):
+    pytest.importorskip("peft")
+    data = text_data(TEXTS * 8)
+    data = Dataset.from_arrays(None, data.labels, texts=data.texts, split=[0] * len(data))
+    settings = {"model": str(text_model), "lora": 2, "rate": 1.0}
+    plain = encode.build("transformer", model=str(text_model)).fit(data)
+    before = encode.build("transformer", **settings).fit(data)
+    torch.testing.assert_close(before(data), plain(data))  # they begin at 0
+    start = {name: t.clone() for name, t in before.state().items()}
+    done = train(data, Settings(epochs=2), encoder=before).encoder
+    moved = {name for name, t in done.state().items() if not torch.equal(t, start[name])}
+    assert moved
+    assert all(".lora_" in name for name in moved)
+    again = encode.from_json(json.loads(json.dumps(done.as_json())), done.state())
+    assert torch.equal(again(data), done(data))
+    with pytest.raises(ValueError, match="leave out layers"):
+        encode.build("transformer", **settings, layers=1)
+
+
 def test_training_with_its_rates_moves_lower_layers_less(text_model):
     data = text_data(TEXTS * 8)
     data = Dataset.from_arrays(None, data.labels, texts=data.texts, split=[0] * len(data))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -51,14 +52,11 @@ def downloaded(model: str, what: str, *kinds: str) -> list[Any]:
     local = Path(place).is_dir() or not _reachable()
     try:
         with _quiet(package):
-            return [
-                getattr(package, kind).from_pretrained(
-                    place,
-                    local_files_only=local,
-                    **({"dtype": torch.float32} if kind == "AutoModel" else {}),
-                )
+            made = [
+                getattr(package, kind).from_pretrained(place, local_files_only=local)
                 for kind in kinds
             ]
+        return [each.float() if isinstance(each, nn.Module) else each for each in made]
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         if not Path(place).is_dir():
             how = "is not reached from here" if local else "has no model of that name"
@@ -153,6 +151,7 @@ class Pretrained(Encoder):
     layers: int | None = hyper(
         None, "how many layers are trained, the last ones; 0: none, features are computed once"
     )
+    lora: int = hyper(0, "train corrections of this rank (LoRA), the network's own weights staying")
     rate: float = hyper(0.04, "learning rate of the last layer over that of the head")
     decay: float = hyper(0.8, "learning rate of a layer over that of the next one")
 
@@ -160,6 +159,9 @@ class Pretrained(Encoder):
         super().__post_init__()
         if self.layers is not None:
             check.whole("layers", self.layers)
+        check.whole("lora", self.lora)
+        if self.lora and self.layers is not None:
+            raise ValueError("lora trains corrections in all layers: leave out layers, or lora")
         check.number("rate", self.rate, low=0.0, open_low=True)
         check.number("decay", self.decay, low=0.0, high=1.0, open_low=True)
         self._frozen: nn.Module | None = None
@@ -176,7 +178,20 @@ class Pretrained(Encoder):
         layer, count = depths(network)
         first = -1 if self.layers is None else count - self.layers
         for name, p in network.named_parameters():
-            p.requires_grad_(layer[name] >= first and self.learns)
+            corrects = not self.lora or ".lora_" in name
+            p.requires_grad_(layer[name] >= first and self.learns and corrects)
+
+    def corrected(self, inner: nn.Module) -> nn.Module:
+        """With LoRA's corrections (Hu et al., 2022) beside its matrices, where they are wanted."""
+        if not self.lora:
+            return inner
+        peft = optional("peft", "LoRA", extra="lora")
+        every = [name for name, part in inner.named_modules() if isinstance(part, nn.Linear)]
+        how = peft.LoraConfig(r=self.lora, lora_alpha=2 * self.lora, target_modules=every)
+        with warnings.catch_warnings():  # it asks transformers by names that are to go
+            warnings.simplefilter("ignore", FutureWarning)
+            made: nn.Module = peft.get_peft_model(inner, how)
+        return made
 
     @property
     def learns(self) -> bool:

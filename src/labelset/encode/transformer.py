@@ -81,7 +81,7 @@ class Transformer(Pretrained):
             name = "activation_checkpointing_enable"  # its older name is to go
             enable: Any = getattr(inner, name, None) or inner.gradient_checkpointing_enable
             enable({"use_reentrant": False})
-        return _Network(inner, self.pooling, self._length, self.dropout)
+        return _Network(self.corrected(inner), self.pooling, self._length, self.dropout)
 
     @property
     def _length(self) -> int:

@@ -109,7 +109,7 @@ class Vision(Pretrained):
         look = self.fact("look")
         mean, std = tuple(look["mean"]), tuple(look["std"])
         augment = Augment(self._augment)
-        return _Network(inner, augment, int(look["side"]), mean, std, self.dropout)
+        return _Network(self.corrected(inner), augment, int(look["side"]), mean, std, self.dropout)
 
     def rows(self, dataset: Dataset) -> Inputs:
         if dataset.images is None:
