@@ -1,6 +1,7 @@
 /* labelset.train._dual: linear heads on sparse rows by passes of dual coordinate steps.
  *
- * For each label: minimise C sum_i loss(v_i, y_i) + |w|^2 / 2, v_i = w.x_i, where a constant feature
+ * For each label: minimise C sum_i loss(v_i, y_i) + |w|^2 / 2, v_i = w.x_i, where C may be another for each
+ * entry and a constant feature
  * stands for the intercept. At the optimum w = sum_i a_i x_i with a_i = -C loss'(v_i). A step takes one
  * row and finds d with a_i + d + C loss'(v_i + d |x_i|^2) = 0, for LANES labels side by side; loss' is
  * a table, linear in between and beyond, so that one program serves every separable loss.
@@ -42,6 +43,7 @@ typedef struct {
     const float *tables;    /* slopes of the losses of a negative, POINTS, and of a positive, POINTS */
     const int64_t *table;   /* where each lane's begin */
     const float *targets;   /* (rows, LANES), NaN where unknown */
+    const float *counts;    /* (rows, LANES), what each entry counts; NULL where all count 1 */
     float strength, *dual;  /* (rows, LANES) */
     float *weight, *bias;   /* (features, LANES), (LANES) */
     float still;            /* the longest step that does not count */
@@ -88,6 +90,8 @@ INLINE int step(const Rows *x, const Fit *f, int64_t row, float size, double *tr
         c[l] = target == target ? f->strength : 0;
         u[l] = v[l];
     }
+    if (f->counts)
+        for (int l = 0; l < LANES; l++) c[l] *= f->counts[row * LANES + l];
     slopes(f, y, c, u, slope, rise);
     for (int l = 0; l < LANES; l++) {
         float lacks = dual[l] + slope[l];
@@ -149,23 +153,24 @@ SPREAD static double one_pass(const Rows *x, const Fit *f, const float *sizes, i
     return travelled;
 }
 
-/* passes(starts, columns, values, sizes, order, idle, tables, table, targets, strength, dual, weight,
+/* passes(starts, columns, values, sizes, order, idle, tables, table, targets, counts, strength, dual, weight,
  *        bias, least, most, enough, seed) -> (passes, travelled, length): go on from dual = weight = 0, or from
  * where earlier passes ended. sizes: |x|^2 + 1 of each row; order: the rows to fit, which is shuffled.
  * The residual is the length of the last pass's steps over that of the dual variables; both are given,
  * squared. */
 static PyObject *passes(PyObject *self, PyObject *args) {
-    Py_buffer b[12];
+    Py_buffer b[13];
     double strength, enough, travelled = 0, length = 0;
     long least, most, pass = 0;
     unsigned long long seed;
-    if (!PyArg_ParseTuple(args, "y*y*y*y*w*w*y*y*y*dw*w*w*lldK", b, b + 1, b + 2, b + 3, b + 4, b + 5,
-                          b + 6, b + 7, b + 8, &strength, b + 9, b + 10, b + 11, &least, &most,
+    if (!PyArg_ParseTuple(args, "y*y*y*y*w*w*y*y*y*y*dw*w*w*lldK", b, b + 1, b + 2, b + 3, b + 4, b + 5,
+                          b + 6, b + 7, b + 8, b + 9, &strength, b + 10, b + 11, b + 12, &least, &most,
                           &enough, &seed))
         return NULL;
     Rows x = {b[0].buf, b[1].buf, b[2].buf};
-    Fit f = {b[6].buf, b[7].buf, b[8].buf, (float)strength, b[9].buf, b[10].buf, b[11].buf, 0, 1};
-    int64_t count = b[4].len / (int64_t)sizeof(int32_t), entries = b[9].len / (int64_t)sizeof(float);
+    const float *counts = b[9].len ? b[9].buf : NULL;
+    Fit f = {b[6].buf, b[7].buf, b[8].buf, counts, (float)strength, b[10].buf, b[11].buf, b[12].buf, 0, 1};
+    int64_t count = b[4].len / (int64_t)sizeof(int32_t), entries = b[10].len / (int64_t)sizeof(float);
     uint64_t state = seed * 2 + 1;
     Py_BEGIN_ALLOW_THREADS
     memset(b[5].buf, 0, b[5].len);
@@ -179,7 +184,7 @@ static PyObject *passes(PyObject *self, PyObject *args) {
         if (!(travelled < INFINITY) || (pass >= least && travelled <= enough * enough * length)) break;
     }
     Py_END_ALLOW_THREADS
-    for (int i = 0; i < 12; i++) PyBuffer_Release(b + i);
+    for (int i = 0; i < 13; i++) PyBuffer_Release(b + i);
     return Py_BuildValue("ldd", pass, travelled, length);
 }
 

@@ -36,6 +36,9 @@ class Labels(csr.CSR):
     """How many labels there are."""
     values: Tensor | None = None
     """(stored,) float32 in (0, 1], NaN where unknown; None when every stored entry is on."""
+    weights: Tensor | None = None
+    """(rows,) or (rows, n) float64: what each row, or each entry, counts; None: all alike. They go
+    wherever rows go; see `labelset.data.weighted`."""
 
     # ---- constructors -------------------------------------------------------------------------
 
@@ -149,11 +152,15 @@ class Labels(csr.CSR):
             raise ValueError(f"stack needs equal n, got {[part.n for part in parts]}")
         lengths = torch.cat([part.indptr.diff() for part in parts])
         soft = any(part.values is not None for part in parts)
+        weights = [part.weights for part in parts if part.weights is not None]
+        if 0 < len(weights) < len(parts):
+            raise ValueError("stack needs weights of all Labels, or of none")
         return cls(
             csr.cumulate(lengths),
             torch.cat([part.indices for part in parts]),
             parts[0].n,
             torch.cat([part.filled() for part in parts]) if soft else None,
+            torch.cat(weights) if weights else None,
         )
 
     # ---- what is in it ------------------------------------------------------------------------
@@ -171,6 +178,8 @@ class Labels(csr.CSR):
             and torch.equal(self.indptr, other.indptr)
             and torch.equal(self.indices, other.indices)
             and torch.equal(self.filled().nan_to_num(-1.0), other.filled().nan_to_num(-1.0))
+            and (self.weights is None) == (other.weights is None)
+            and (self.weights is None or torch.equal(self.weights, other.weights))  # type: ignore[arg-type]
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -212,8 +221,21 @@ class Labels(csr.CSR):
 
     def __getitem__(self, rows: Any) -> Labels:
         """The chosen rows: an int, a slice, a list or tensor of ints, or a bool mask."""
-        indptr, indices, values = self._chosen(rows)
-        return Labels(indptr, indices, self.n, values)
+        chosen = csr.row_numbers(rows, len(self), self.device)
+        indptr, indices, values = self._chosen(chosen)
+        weights = None if self.weights is None else self.weights[chosen]
+        return Labels(indptr, indices, self.n, values, weights)
+
+    @property
+    def entry_weights(self) -> Tensor | None:
+        """(rows, n) what the entries count, those of a row alike where rows have weights."""
+        w = self.weights
+        return w[:, None].expand(self.shape) if w is not None and w.ndim == 1 else w
+
+    @property
+    def row_weights(self) -> Tensor | None:
+        """(rows,) what the rows count; None where they count alike, or entries have weights."""
+        return self.weights if self.weights is not None and self.weights.ndim == 1 else None
 
     def transpose(self) -> Labels:
         """Labels as rows: entry (j, i) is this one's (i, j)."""
@@ -240,4 +262,5 @@ class Labels(csr.CSR):
 
     def _changed(self, change: Callable[[Tensor], Tensor]) -> Labels:
         indptr, indices, values = self._each(change)
-        return Labels(indptr, indices, self.n, values)
+        weights = None if self.weights is None else change(self.weights)
+        return Labels(indptr, indices, self.n, values, weights)

@@ -124,9 +124,26 @@ def test_cells_that_say_nothing_are_named(tmp_path):
         load(path, label_columns=["fork"], time_column="on")
     path.write_text("on,x,fork\n2019,1,0\n2020.5,2,1\n")
     assert load(path, label_columns=["fork"], time_column="on").times.tolist() == [2019, 2020.5]
-    np.savez(tmp_path / "a.npz", X=np.eye(2), Y=np.eye(2))
+    (tmp_path / "a.svm").write_text("0 1:1\n1 1:2\n")
     with pytest.raises(ValueError, match="has no columns with names, of which group_column"):
-        load(tmp_path / "a.npz", group_column="who")
+        load(tmp_path / "a.svm", group_column="who")
+
+
+def _pairs(patient):
+    return torch.from_numpy(patient[:, None] == patient)
+
+
+def test_arrays_of_an_npz_file_say_groups_and_times(tmp_path):
+    path, (x, y, patient) = tmp_path / "a.npz", rows()
+    np.savez(path, X=x, Y=y, who=patient, on=np.arange(60))
+    made = load(path, group_column="who", time_column="on")
+    assert torch.equal(made.groups[:, None] == made.groups, _pairs(patient))
+    assert made.times.tolist() == list(range(60))
+    with pytest.raises(ValueError, match="holds no array 'whom': did you mean 'who'"):
+        load(path, group_column="whom")
+    np.savez(path, X=x, Y=y, who=patient[:7])
+    with pytest.raises(ValueError, match="'who' must have an entry for each of 60 rows"):
+        load(path, group_column="who")
 
 
 def test_times_that_a_program_has():

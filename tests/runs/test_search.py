@@ -422,3 +422,34 @@ def test_of_many_sparse_rows_strengths_about_the_trials_are_tried(tmp_path, monk
     assert len(whole) == 1  # of hill, which is not convex, one strength is enough
     assert whole[0][0] < whole[0][1] < whole[0][2]
     assert found.run("bce+linear").about["fit"]["strength"] == whole[0][1]
+
+
+def test_weights_are_heeded_remembered_and_no_feature(tmp_path, capsys):
+    """Rows of weight 0 might as well not be there; those that count have their say in figures."""
+    x = torch.randn(150, 3, generator=torch.Generator().manual_seed(0))
+    heavy = [int(value > 0) + 1 for value in x[:, 2].tolist()]
+    lines = ["a,b,count,fork,cup"]
+    for (a, b, c), count in zip(x.tolist(), heavy, strict=True):
+        lines.append(f"{a:.4f},{b:.4f},{count},{int(a > c)},{int(b > 0.3)}")
+    plain = [*lines, *(f"{i},{i},0,1,0" for i in range(30))]
+    for name, rows in (("a.csv", lines), ("b.csv", plain)):
+        (tmp_path / name).write_text("\n".join(rows))
+    options = ["--data", "label_columns=fork,cup", "--weights", "count", "--losses", "bce", "hill"]
+    options += ["--time-budget", "0.01s", "--quiet"]
+    for name in ("a", "b"):
+        out = str(tmp_path / name)
+        assert main(["compare", str(tmp_path / f"{name}.csv"), "--out", out, *options]) == 0
+    capsys.readouterr()
+    a, b = (SavedModel.open(tmp_path / name) for name in ("a", "b"))
+    assert torch.equal(a.head.matrix()[0], b.head.matrix()[0])
+    assert a.about["schema"]["columns"] == ["a", "b"]
+    assert a.splits["valid"].labels.weights.unique().tolist() == [1, 2]
+    assert main(["predict", str(tmp_path / "a"), str(tmp_path / "a.csv")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 150
+    part = a.scored("test")
+    again = torch.arange(len(part)).repeat_interleave(part.labels.weights.long())
+    assert len(again) > len(part)
+    found = reopened(tmp_path / "a")
+    value = next(s.mean for s in found.standings["bce+linear"] if s.metric == "map@class")
+    repeated = build("map@class")(part.scores[again], replace(part.labels, weights=None)[again])
+    assert value == pytest.approx(repeated)

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 import labelset as ls
 from labelset.sklearn import MultiLabelClassifier, scorer
-from labelset.sklearn.weights import RowWeighted, WeightedLabels
+from labelset.train.weighted import Weighted
 
 
 def data(rows=300, seed=0, **given):
@@ -96,14 +97,14 @@ def test_the_loss_of_weighted_rows_is_that_of_repeated_rows(name):
     times = torch.randint(1, 4, (20,), generator=g)
     loss = ls.losses.build(name, **BY_ROW[name])
     due = loss(v.repeat_interleave(times, 0), y.repeat_interleave(times, 0))
-    weighted = WeightedLabels.weighted(ls.Labels.from_dense(y), times / times.double().mean())
-    mean = RowWeighted(of=loss)(v, weighted)
+    share = times / times.double().mean()
+    mean = Weighted(of=loss)(v, replace(ls.Labels.from_dense(y), weights=share))
     assert torch.allclose(mean, due, rtol=0.1)  # not every row counts as many entries
     if name != "spa+lpr":
         summed = ls.losses.build(name, **BY_ROW[name], reduction="sum")
         every = summed(v.repeat_interleave(times, 0), y.repeat_interleave(times, 0))
-        rows = WeightedLabels.weighted(ls.Labels.from_dense(y), times.double())
-        assert torch.allclose(RowWeighted(of=summed)(v, rows), every, rtol=1e-5)
+        rows = replace(ls.Labels.from_dense(y), weights=times.double())
+        assert torch.allclose(Weighted(of=summed)(v, rows), every, rtol=1e-5)
 
 
 def test_weights_mean_what_they_mean_to_logistic_regression():

@@ -6,6 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import torch
@@ -49,7 +50,7 @@ class Quality:
         )
 
 
-def ace(p: Tensor, y: Tensor) -> float:
+def ace(p: Tensor, y: Any) -> float:
     """The pooled ACE of (rows, labels) probabilities; unknown labels are NaN."""
     return reliability(p, y).ace()
 
@@ -168,15 +169,15 @@ class ProbMap(Learned, ABC):
         y = given.dense(torch.float64)
         v = torch.where(y.isnan(), 0.0, v.double())
         _refuse_endless(v)
-        learnt = {}
+        learnt, weight = {}, given.row_weights
         if self.needs_fit:
             _refuse_one_sided(y)
-            learnt = self._learned(self.log_odds(v), y)
-        self.unseen = self._cross_fitted(v, y, folds, seed)
+            learnt = self._learned(self.log_odds(v), y, weight)
+        self.unseen = self._cross_fitted(v, y, weight, folds, seed)
         self.learnt, self.quality = learnt, None
         if self.unseen is not None:
             parts = min(folds, len(y)) if self.needs_fit else 0
-            self.quality = Quality(ace(self.before(v), y), ace(self.unseen, y), parts)
+            self.quality = Quality(ace(self.before(v), given), ace(self.unseen, given), parts)
         return self
 
     def __call__(self, scores: Any) -> Tensor:
@@ -204,21 +205,28 @@ class ProbMap(Learned, ABC):
 
     # ---- learning -------------------------------------------------------------------------------
 
-    def _learned(self, u: Tensor, y: Tensor) -> dict[str, Tensor]:
-        return {name: t.cpu() for name, t in self._learn(u, y).items()}
+    def _learned(self, u: Tensor, y: Tensor, weight: Tensor | None) -> dict[str, Tensor]:
+        """By what rows count, where the map's way to learn heeds it."""
+        weighs = weight is not None and len(signature(self._learn).parameters) > 2
+        learnt = self._learn(u, y, weight) if weighs else self._learn(u, y)  # type: ignore[call-arg]
+        return {name: t.cpu() for name, t in learnt.items()}
 
     def _probabilities(self, v: Tensor) -> Tensor:
         u = self.log_odds(v.clamp(-FAR, FAR)).clamp(-FAR, FAR)  # so that 0 * u is a number
         return self._map(u).clamp(0.0, 1.0)
 
-    def _cross_fitted(self, v: Tensor, y: Tensor, folds: int, seed: int) -> Tensor | None:
+    def _cross_fitted(
+        self, v: Tensor, y: Tensor, weight: Tensor | None, folds: int, seed: int
+    ) -> Tensor | None:
         """None where rows are too few, or one part holds all that are on (or off)."""
         folds = min(folds, len(y))
         if folds < 2 or not bool((~y.isnan()).any()):
             return None
-        return self._out_of_fold(v, y, fold_numbers(len(y), folds, seed).to(v.device))
+        return self._out_of_fold(v, y, weight, fold_numbers(len(y), folds, seed).to(v.device))
 
-    def _out_of_fold(self, v: Tensor, y: Tensor, part: Tensor) -> Tensor | None:
+    def _out_of_fold(
+        self, v: Tensor, y: Tensor, weight: Tensor | None, part: Tensor
+    ) -> Tensor | None:
         """The probability of each row from a map that was fitted without its part."""
         if not self.needs_fit:
             return self._probabilities(v)
@@ -227,7 +235,7 @@ class ProbMap(Learned, ABC):
             rest = part != held_out
             if min(answers(y[rest]).sum(1).tolist()) <= 0:
                 return None
-            other.learnt = self._learned(u[rest], y[rest])
+            other.learnt = self._learned(u[rest], y[rest], None if weight is None else weight[rest])
             after[~rest] = other._probabilities(v[~rest])
         return after
 
@@ -263,14 +271,16 @@ def _read_quality(who: str, saved: Any) -> Quality:
     return quality
 
 
-def answers(y: Tensor) -> Tensor:
-    """(2, labels): how much each label was on, and how much off, where it is known.
+def answers(y: Tensor, weight: Tensor | None = None) -> Tensor:
+    """(2, labels): how much each label was on, and how much off, where it is known; with a weight
+    for each entry the sums of these.
 
     >>> answers(torch.tensor([[1.0, 0.25], [0.0, torch.nan]]))
     tensor([[1.0000, 0.2500],
             [1.0000, 0.7500]])
     """
-    return torch.stack([y.nansum(0), (1 - y).nansum(0)])
+    each = 1.0 if weight is None else weight
+    return torch.stack([(each * y).nansum(0), (each * (1 - y)).nansum(0)])
 
 
 def _refuse_one_sided(y: Tensor) -> None:

@@ -76,13 +76,20 @@ class Affine(NamedTuple):
     offset: Tensor
 
 
-def affine_fit(u: Tensor, t: Tensor, towards: Affine, ridge: Tensor, with_offset: bool) -> Affine:
+def affine_fit(
+    u: Tensor,
+    t: Tensor,
+    towards: Affine,
+    ridge: Tensor,
+    with_offset: bool,
+    weight: Tensor | None = None,
+) -> Affine:
     """The lines that minimise
 
-        sum over known of softplus(a u + b) - t (a u + b)  +  (x - x0)' ridge (x - x0) / 2
+        sum over known of w (softplus(a u + b) - t (a u + b))  +  (x - x0)' ridge (x - x0) / 2
 
-    over x = (a, b), a >= 0, x0 being `towards`; b stays 0 without offset. u and t are (labels,
-    rows), t NaN where unknown; `ridge` is (2, 2).
+    over x = (a, b), a >= 0, x0 being `towards`; b stays 0 without offset. u, t and the weight w, 1
+    unless given, are (labels, rows), t NaN where unknown; `ridge` is (2, 2).
 
     >>> u, t = torch.tensor([[-1.0, 0.0, 1.0, 2.0]]), torch.tensor([[0.0, 1.0, 0.0, 1.0]])
     >>> flat = Affine(torch.zeros(1), torch.zeros(1))
@@ -94,10 +101,12 @@ def affine_fit(u: Tensor, t: Tensor, towards: Affine, ridge: Tensor, with_offset
     back = torch.eye(2).to(u).repeat(len(u), 1, 1)
     back[:, 0, 0], back[:, 1, 0] = 1 / scale, -centre / scale
     known = ~t.isnan()
+    if weight is None and not bool(known.all()):
+        weight = torch.ones_like(u)
     data = _Data(
         z=torch.where(known, (u - centre[:, None]) / scale[:, None], 0.0),
         t=t.nan_to_num(0.0),
-        weight=None if bool(known.all()) else known.to(u),
+        weight=None if weight is None else weight * known,
         near=torch.stack([towards.slope * scale, towards.offset + towards.slope * centre], -1),
         ridge=back.mT @ ridge @ back,
     )
@@ -143,7 +152,8 @@ class _Data(NamedTuple):
         Scores that are all equal say nothing about a slope, which then stays where it is drawn.
         """
         count = self.z.shape[1] if self.weight is None else self.weight.sum(1)
-        mean = (self.t.sum(1) + 0.5) / (count + 1)
+        on = self.t if self.weight is None else self.t * self.weight
+        mean = (on.sum(1) + 0.5) / (count + 1)
         slope = torch.where((self.z == 0).all(1), self.near[:, 0], 0.0)
         return torch.stack([slope, torch.logit(mean)], -1)
 
@@ -176,10 +186,12 @@ def _sums(x: Tensor, z: Tensor, t: Tensor, weight: Tensor | None) -> Tensor:
     return torch.stack([part.sum(1) for part in parts])
 
 
-def information(u: Tensor, line: Affine) -> Tensor:
+def information(u: Tensor, line: Affine, weight: Tensor | None = None) -> Tensor:
     """(2, 2): the mean Fisher information about (a, b) of one entry, at one line."""
     p = torch.sigmoid(line.slope * u + line.offset)
     bend = p * (1 - p)
+    if weight is not None:
+        bend = bend * weight / weight.mean()
     cross = (bend * u).mean()
     return torch.stack([(bend * u * u).mean(), cross, cross, bend.mean()]).reshape(2, 2)
 
@@ -216,29 +228,39 @@ class _Scaling(ProbMap):
         offset = LearnedSpec(lines) if self.with_offset else LearnedSpec(lines, low=0.0, high=0.0)
         return {"slope": LearnedSpec(lines, low=0.0), "offset": offset}
 
-    def _learn(self, u: Tensor, y: Tensor) -> dict[str, Tensor]:
+    def _learn(self, u: Tensor, y: Tensor, weight: Tensor | None = None) -> dict[str, Tensor]:
         known = ~y.isnan()
-        pool_u = u[known]
-        pool = self._fit(pool_u[:, None], y[known][:, None])
+        each = None if weight is None else weight[:, None].to(u).expand(u.shape)
+        pool_u, pooled = u[known], None if each is None else each[known]
+        lone = None if pooled is None else pooled[:, None]
+        pool = self._fit(pool_u[:, None], y[known][:, None], lone)
         if self.per == "pool":
             return pool._asdict()
-        seen = answers(y)
+        seen = answers(y, each)
         if self.per == "label":
-            each = self._fit(u, y, pool)
+            own = self._fit(u, y, each, pool)
             both = (seen > 0).all(0)
-            pairs = zip(each, pool, strict=True)
+            pairs = zip(own, pool, strict=True)
             return Affine(*(torch.where(both, mine, its) for mine, its in pairs))._asdict()
         rarer = seen.sum(1).min() / seen.sum()
-        return self._fit(u, y, pool, self.strength / rarer * information(pool_u, pool))._asdict()
+        ridge = self.strength / rarer * information(pool_u, pool, pooled)
+        return self._fit(u, y, each, pool, ridge)._asdict()
 
     def _fit(
-        self, u: Tensor, y: Tensor, towards: Affine | None = None, ridge: Tensor | None = None
+        self,
+        u: Tensor,
+        y: Tensor,
+        weight: Tensor | None,
+        towards: Affine | None = None,
+        ridge: Tensor | None = None,
     ) -> Affine:
         if towards is None:
             towards = Affine(u.new_ones(1), u.new_zeros(1))
         ridge = u.new_zeros(2, 2) if ridge is None else ridge
-        t = platt_targets(y) if self.smoothed else y
-        return affine_fit(u.T.contiguous(), t.T.contiguous(), towards, ridge, self.with_offset)
+        t = platt_targets(y, weight) if self.smoothed else y
+        each = None if weight is None else weight.T.contiguous()
+        lines = u.T.contiguous(), t.T.contiguous()
+        return affine_fit(*lines, towards, ridge, self.with_offset, each)
 
     def _map(self, u: Tensor) -> Tensor:
         slope, offset = self.found("slope").to(u.device), self.found("offset").to(u.device)
@@ -247,7 +269,7 @@ class _Scaling(ProbMap):
         return torch.sigmoid(torch.addcmul(offset, slope, u))
 
 
-def platt_targets(y: Tensor) -> Tensor:
+def platt_targets(y: Tensor, weight: Tensor | None = None) -> Tensor:
     """(N+ + 1) / (N+ + 2) for labels that are on, 1 / (N- + 2) for those off, between for soft.
 
     >>> platt_targets(torch.tensor([[1.0], [0.0], [torch.nan]]))
@@ -255,7 +277,7 @@ def platt_targets(y: Tensor) -> Tensor:
             [0.3333],
             [   nan]])
     """
-    on, off = answers(y)
+    on, off = answers(y, weight)
     low = 1 / (off + 2)
     return torch.lerp(low, (on + 1) / (on + 2), y)
 

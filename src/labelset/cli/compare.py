@@ -33,6 +33,11 @@ def add(verb: Any) -> None:
     """Its options."""
     add_source(verb, default="digits")
     add_sides(verb)
+    verb.add_argument(
+        "--weights",
+        metavar="COLUMN",
+        help="what each row counts: a column, or an .npy or .npz file of rows, or of rows x labels",
+    )
     verb.add_argument("--out", required=True, metavar="RUN", help="the folder to write to")
     verb.add_argument(
         "--losses",

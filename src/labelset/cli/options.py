@@ -83,9 +83,9 @@ def asked(args: argparse.Namespace, doubtful: data.Doubtful) -> ValueError:
 def loaded(args: argparse.Namespace) -> data.Dataset:
     """The data set; what was guessed and noted on reading it goes to standard error."""
     keys = settings(args.data)
-    for key in ("group", "time"):
-        if (column := getattr(args, key, None)) is not None:
-            keys[f"{key}_column"] = column
+    for option, key in (("group", "group_column"), ("time", "time_column"), ("weights", "weights")):
+        if (given := getattr(args, option, None)) is not None:
+            keys[key] = given
     try:
         dataset = data.load(args.source, **keys)
     except data.Doubtful as doubtful:

@@ -25,6 +25,7 @@ from labelset.data.frames import first_rows, is_frame
 from labelset.data.growing import no_labels
 from labelset.data.guess import SAMPLE, guess
 from labelset.data.reader import load, stream
+from labelset.data.weights import weighted
 from labelset.labels import Labels
 
 ROWS = 1024
@@ -45,6 +46,7 @@ def dataset_of(
     split: Any = None,
     groups: Any = None,
     times: Any = None,
+    sample_weight: Any = None,
     **keys: Any,
 ) -> Dataset:
     """A data set from inputs and labels, or from a file or frame that holds both.
@@ -53,7 +55,7 @@ def dataset_of(
     texts, categories or dates by what they hold, or, without y, whatever `load` takes, with the
     `keys` of a description. y: a (rows, labels) array, frame or sparse matrix of 0, 1 and NaN
     (unknown), `Labels`, or a list of the label names of each row. `split`, `groups` and `times`
-    have an entry for each row.
+    have an entry for each row; so does `sample_weight`, or one for each row and label.
 
     >>> dataset_of(["rain at sea", "sun"], [["rain", "sea"], ["sun"]]).names
     ['rain', 'sea', 'sun']
@@ -61,7 +63,8 @@ def dataset_of(
     if y is None:
         made = load(rows, **keys)
         made = made if names is None else replace(made, names=[str(name) for name in names])
-        return replace(made, **_roles(split, groups, times))
+        made = replace(made, **_roles(split, groups, times))
+        return made if sample_weight is None else weighted(made, sample_weight)
     if keys or isinstance(rows, str | PathLike):
         what = f"{', '.join(keys)} say" if keys else "a file says"
         raise TypeError(f"y is given, and {what} where the labels are: leave one of them out")
@@ -69,12 +72,13 @@ def dataset_of(
     if len(made) != len(labels):
         raise ValueError(f"X has {len(made)} rows, y has {len(labels)}")
     called = known or [str(label) for label in range(labels.n)]
-    return replace(
+    made = replace(
         made,
         labels=labels,
         names=called if names is None else [str(name) for name in names],
         **_roles(split, groups, times),
     )
+    return made if sample_weight is None else weighted(made, sample_weight)
 
 
 def _roles(split: Any, groups: Any, times: Any) -> dict[str, Any]:

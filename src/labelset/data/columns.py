@@ -54,6 +54,7 @@ class Columns:
     split: int | None
     group: int | None
     time: int | None
+    weight: int | None
     image: int | None
     categories: list[int]
     """Of the features those with words."""
@@ -69,9 +70,8 @@ class Columns:
         if ask.schema is not None:
             return cls._remembered(names, ask, ask.schema, labels)
         keys = [ask.label_column, ask.id_column, ask.split_column, ask.group_column]
-        keys += [ask.time_column, ask.image_column]
+        keys += [ask.time_column, ask.weight_column, ask.image_column]
         single = [None if key is None else exactly(names, key) for key in keys]
-        label_list, id, split, group, time, image = single
         many = (ask.text_column, ask.category_columns, ask.date_columns)
         texts, categories, dates = (_matching(names, patterns or []) for patterns in many)
         own = [*categories, *dates]
@@ -86,7 +86,8 @@ class Columns:
             rest = own
         used = {*taken, *chosen, *rest} - {*out}
         left_out = [name for at, name in enumerate(names) if at not in used]
-        roles = (label_list, id, split, group, time, image)
+        label_list, id, split, group, time, weight, image = single
+        roles = (label_list, id, split, group, time, weight, image)
         return cls(left_out, chosen, rest, texts, *roles, categories, dates)
 
     @classmethod
@@ -111,7 +112,7 @@ class Columns:
             features = _without(rest, set(_labels(names, rest, ask, "data", labels)))
         categories = [at for at in features if names[at] in schema.categories]
         dates = [at for at in features if names[at] in schema.dates]
-        roles = (None, single[0], None, None, None, single[1])
+        roles = (None, single[0], None, None, None, None, single[1])
         return cls([], [], features, texts, *roles, categories, dates)
 
     def note(self) -> tuple[str, ...]:
@@ -173,7 +174,10 @@ def _like(names: Sequence[str], pattern: str) -> list[int]:
 
 
 INPUTS = ("features", "texts", "images")
-CONTENT = (*INPUTS, "columns", "labels", "names", "split", "groups", "times", "ids", "files")
+CONTENT = (
+    *(*INPUTS, "columns", "labels", "names", "split"),
+    *("groups", "times", "weights", "ids", "files"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +200,8 @@ class Piece:
     """Of each row what it stays together with."""
     times: Tensor | None = None
     """(rows,) float64."""
+    weights: Tensor | None = None
+    """(rows,) or (rows, labels) float64."""
     ids: Sequence[str] | None = None
     files: Sequence[str] | None = None
     """Pictures that are still to be read."""
@@ -282,7 +288,7 @@ def _stacked(what: str, held: Sequence[Any]) -> Any:
         return None
     if isinstance(held[0], Labels):
         return Labels.stack(held)
-    return torch.cat(list(held)) if what in ("split", "times") else stacked(held)
+    return torch.cat(list(held)) if what in ADDED else stacked(held)
 
 
 BLOCK = 4096
@@ -290,6 +296,8 @@ BLOCK = 4096
 WEIGHT = 1 << 18
 """Numbers or letters at which a block ends before that."""
 SPOOLED = (*INPUTS, "groups", "ids", "files")
+ADDED = ("split", "times", "weights")
+"""A few bytes for each row, which stay in memory."""
 
 
 def is_full(rows: int, weight: int) -> bool:
@@ -304,7 +312,7 @@ def gathered(pieces: Iterable[Piece], memory: int, delimiter: str = "|") -> Piec
     """
     spools: dict[str, Any] = {}
     listing, labels, rows = Listing(delimiter), GrowingLabels(), 0
-    split, times = list[Tensor](), list[Tensor]()
+    added: dict[str, list[Tensor]] = {what: [] for what in ADDED}
     notes, last = dict[str, None](), None
     for piece in pieces:
         last, rows = piece, rows + piece.rows
@@ -317,16 +325,15 @@ def gathered(pieces: Iterable[Piece], memory: int, delimiter: str = "|") -> Piec
             labels.append(piece.labels)
         if piece.listed is not None:
             listing.add(piece.listed, piece.unknown, piece.lines)
-        split += [] if piece.split is None else [piece.split]
-        times += [] if piece.times is None else [piece.times]
+        for what, parts in added.items():
+            parts += [] if (part := getattr(piece, what)) is None else [part]
     if last is None:
         raise ValueError("holds no rows")
     return replace(
         last,
         rows=rows,
         labels=None if last.labels is None else labels.done(last.labels.n),
-        split=torch.cat(split) if split else None,
-        times=torch.cat(times) if times else None,
+        **{what: torch.cat(parts) if parts else None for what, parts in added.items()},  # type: ignore[arg-type]
         notes=tuple(notes),
         listing=None if last.listed is None else listing,
         listed=None,

@@ -429,7 +429,9 @@ class Dataset:
         """A hash of everything but the card: the same data has the same one, wherever read."""
         what = ["labels", "names", "features", "texts", "images", "split", "ids"]
         what += [name for name in ("groups", "times") if getattr(self, name) is not None]
-        return digest(**{name: getattr(self, name) for name in what})
+        held = {name: getattr(self, name) for name in what}
+        weights = {} if self.labels.weights is None else {"weights": self.labels.weights}
+        return digest(**held, **weights)
 
     def _split(self) -> Tensor:
         if self.split is None:

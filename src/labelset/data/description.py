@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from labelset.data.dataset import Dataset
 
 FILES = ("data", "features", "labels", "texts", "split")
+WEIGHTS = (".npy", ".npz")
+"""Endings of files with weights; other names are those of columns."""
 """The keys that name a file to read; `test` and `valid` may hold a table of these."""
 KINDS = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
 
@@ -139,6 +141,9 @@ class Description:
     time_column: str | None = hyper(
         None, "the column (or JSON key) with dates or numbers: the newest rows become the test rows"
     )
+    weights: str | None = hyper(
+        None, "what each row counts: a column, a JSON key, or an .npy or .npz file (x labels, too)"
+    )
     image_column: str | None = hyper(None, "the column (or JSON key) with the picture's file name")
     feature_columns: list[str] | None = hyper(None, "columns that are features; else all the rest")
     category_columns: list[str] | None = hyper(
@@ -208,6 +213,11 @@ class Description:
         hints = _keys(type(self))
         return replace(self, **{key: _listed(value, hints[key]) for key, value in keys.items()})
 
+    @property
+    def weight_column(self) -> str | None:
+        """The column with weights, unless a file has them."""
+        return None if (self.weights or "").endswith(WEIGHTS) else self.weights
+
     def parts(self) -> dict[str, dict[str, Path]]:
         """Part -> key -> file. One part is called "train", whatever rows it holds."""
         main = {key: getattr(self, key) for key in FILES}
@@ -273,5 +283,7 @@ def _placed(key: str, value: Any, folder: Path | None) -> Any:
     if isinstance(value, (str, os.PathLike)) and key in (*FILES, "images", "valid", "test"):
         return str(value if folder is None else folder / value)
     if isinstance(value, str) and key == "label_names" and folder is not None:
+        return str(folder / value)
+    if key == "weights" and str(value).endswith(WEIGHTS) and folder is not None:
         return str(folder / value)
     return os.fspath(value) if isinstance(value, os.PathLike) else value

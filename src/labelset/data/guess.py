@@ -35,7 +35,7 @@ SAMPLE = 1000
 """Rows that are looked at."""
 SINGLE = (
     *("id_column", "split_column", "group_column", "time_column"),
-    *("image_column", "label_column"),
+    *("weights", "image_column", "label_column"),
 )
 LISTED = (
     *("text_column", "label_columns", "ignore_columns"),

@@ -107,7 +107,7 @@ def _without(y: Labels, drop: Tensor, as_unknown: bool) -> Labels:
     if as_unknown:
         ones = torch.ones(len(y.indices), device=y.device) if y.values is None else y.values
         values = ones.masked_fill(drop, torch.nan)
-        return Labels(y.indptr, y.indices, y.n, csr.plain(values))
+        return Labels(y.indptr, y.indices, y.n, csr.plain(values), y.weights)
     lengths = torch.bincount(y.rows()[~drop], minlength=len(y))
     stored = None if y.values is None else csr.plain(y.values[~drop])
-    return Labels(csr.cumulate(lengths), y.indices[~drop], y.n, stored)
+    return Labels(csr.cumulate(lengths), y.indices[~drop], y.n, stored, y.weights)

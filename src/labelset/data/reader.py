@@ -29,6 +29,7 @@ from labelset.data.label_column import alike, names_in, punctuated
 from labelset.data.reading import STDIN, BadFile, files_of, kind_of, reading, standard_input
 from labelset.data.sparse import SparseRows
 from labelset.data.store import ENTRIES, Array, spooled, stacked
+from labelset.data.weights import from_file, weighted
 
 if TYPE_CHECKING:
     from labelset.data.guess import Guess
@@ -438,8 +439,10 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
                     f"says that there is {what} number {number}, which is taken for a mistake; if "
                     f"it is none, give {key}"
                 )
-        for key, there in (("group_column", piece.groups), ("time_column", piece.times)):
-            if getattr(ask, key) is not None and there is None:
+        roles = {"group": piece.groups, "time": piece.times, "weight": piece.weights}
+        for role, there in roles.items():
+            if getattr(ask, f"{role}_column") is not None and there is None:
+                key = "weights" if role == "weight" else f"{role}_column"
                 raise ValueError(f"has no columns with names, of which {key} could be one")
         made = Dataset(
             labels=piece.labels,
@@ -457,7 +460,10 @@ def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
                 "about": piece.about,
             },
         )
-        return replace(made, schema=_schema(made, piece, ask))
+        made = replace(made, schema=_schema(made, piece, ask))
+        if ask.weights is not None and piece.weights is None:
+            return weighted(made, from_file(Path(ask.weights)))
+        return made if piece.weights is None else weighted(made, piece.weights)
 
 
 def _schema(made: Dataset, piece: Piece, ask: Description) -> Schema:

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -67,7 +68,8 @@ class Rule(Learned, ABC):
     def learn(self, p: Tensor, on: Tensor, known: Tensor) -> dict[str, Tensor]:
         """What is learnt, by name, from (rows, labels) float64, bool and bool, all on the CPU.
 
-        Where `known` is False, p is 0 and `on` False.
+        Where `known` is False, p is 0 and `on` False. A rule that heeds what rows count takes a
+        fourth argument, `weight`: (rows,) float64, or None where they count alike.
         """
         return {}
 
@@ -76,7 +78,11 @@ class Rule(Learned, ABC):
 
         Give rows that the model was not trained on and that no result will be reported for.
         """
-        self.learnt = self.learn(*aligned(probs, labels))
+        given: list[Tensor] = [*aligned(probs, labels)]
+        weight = getattr(labels, "row_weights", None)
+        if weight is not None and len(signature(self.learn).parameters) > 3:
+            given.append(weight.cpu())
+        self.learnt = self.learn(*given)
         return self
 
     def __call__(self, probs: Any) -> Labels:
@@ -109,6 +115,13 @@ def aligned(probs: Any, labels: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 Array = np.ndarray[Any, Any]
+
+
+def counted(labels: Any) -> Any:
+    """What rows count: 1, or (rows,) their weights."""
+    weight = getattr(labels, "row_weights", None)
+    return 1 if weight is None else weight.cpu().numpy()
+
 
 NEVER = math.nextafter(1.0, 2.0)
 """A threshold that no probability reaches."""

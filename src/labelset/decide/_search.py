@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from labelset import check, inputs
 from labelset.catalog import hyper
-from labelset.decide._base import NEUTRAL, Array, Thresholds, above, aligned, between
+from labelset.decide._base import NEUTRAL, Array, Thresholds, above, aligned, between, counted
 
 METRICS = ("f1-micro", "f1-macro", "f1-weighted", "f1-samples", "hamming")
 
@@ -60,26 +60,45 @@ class Ranked:
     """(groups, entries) bool, in the same order."""
     order: Array
     """(groups, entries): where each entry stood in its group."""
+    weight: Array | None = None
+    """(groups, entries): what each counts, in the same order."""
+    share: Array | float = 1.0
+    """(groups, 1): what each group counts in a mean over groups, at most 1."""
 
     @classmethod
-    def within_rows(cls, p: Tensor, on: Tensor, known: Tensor) -> Self:
-        """The rows of the matrices are the groups."""
+    def within_rows(
+        cls, p: Tensor, on: Tensor, known: Tensor, weight: Tensor | None = None
+    ) -> Self:
+        """The rows of the matrices are the groups; a row's weight says what its group counts."""
         key = np.where(known.numpy(), -p.numpy(), 1.0)  # unknown ones sort to the end
         order = np.argsort(key, axis=1)
-        return cls(
+        made = cls(
             -np.take_along_axis(key, order, 1), np.take_along_axis(on.numpy(), order, 1), order
         )
+        if weight is None:
+            return made
+        return replace(made, share=(weight / weight.max())[:, None].numpy())
 
     @classmethod
-    def within_labels(cls, p: Tensor, on: Tensor, known: Tensor) -> Self:
-        """The labels are the groups."""
-        return cls.within_rows(*(t.T.contiguous() for t in (p, on, known)))
+    def within_labels(
+        cls, p: Tensor, on: Tensor, known: Tensor, weight: Tensor | None = None
+    ) -> Self:
+        """The labels are the groups, in which every entry counts what its row does."""
+        made = cls.within_rows(*(t.T.contiguous() for t in (p, on, known)))
+        return made if weight is None else replace(made, weight=weight.numpy()[made.order])
 
     @property
     def positives(self) -> Array:
         """(groups,) how many are on."""
         total: Array = self.on.sum(1)
         return total
+
+    @property
+    def counts(self) -> tuple[Array, Array]:
+        """(groups, entries): what each counts as a hit, and as a prediction."""
+        if self.weight is None:
+            return self.on, np.ones(self.on.shape, dtype=np.int64)
+        return self.weight * self.on, self.weight
 
 
 @dataclass(frozen=True)
@@ -195,11 +214,12 @@ def pooled_threshold(ranked: Ranked, metric: str, beta: float) -> float:
 def _values(ranked: Ranked, merged: Array, metric: str, beta: float) -> Array:
     """The metric with the first 1, 2, ... entries on, up to a constant; nothing on is 0."""
     if metric in ("f1-micro", "hamming"):
-        on = ranked.on.ravel()[merged]
-        tp, predicted = on.cumsum(), np.arange(1, len(on) + 1)
+        hits, each = (held.ravel()[merged] for held in ranked.counts)
+        tp, predicted = hits.cumsum(), each.cumsum()
         if metric == "hamming":
-            return 2 * tp - predicted
-        return f_beta(tp, predicted, on.sum(), beta)
+            right: Array = 2 * tp - predicted
+            return right
+        return f_beta(tp, predicted, tp[-1], beta)
     return _steps(ranked, metric, beta).ravel()[merged].cumsum()
 
 
@@ -209,8 +229,9 @@ def _steps(ranked: Ranked, metric: str, beta: float) -> Array:
     Whole numbers, so that the running sum over all groups is free of rounding, whatever the order:
     only each group's own F is rounded, to 2^-52 (less for more than a thousand groups).
     """
-    tp, positives = ranked.on.cumsum(1), ranked.positives[:, None]
-    each = f_beta(tp, np.arange(1, tp.shape[1] + 1), positives, beta)
+    hits, counted = ranked.counts
+    tp, positives = hits.cumsum(1), hits.sum(1, keepdims=True)
+    each = f_beta(tp, counted.cumsum(1), positives, beta) * ranked.share
     if metric == "f1-weighted":
         each *= positives / positives.sum()
     bits = min(52, 62 - math.ceil(math.log2(len(each))))
@@ -268,9 +289,9 @@ class TunedThresholds(Thresholds):
         p, on, known = aligned(probs, labels)
         self.refuse_width(p)
         draw, rows = np.random.default_rng(check.whole("seed", seed)), len(p)
-        chosen = self.of_weighted_rows(p, on, known)
+        chosen, own = self.of_weighted_rows(p, on, known), counted(labels)
         drawn: Any = [
-            chosen(np.bincount(draw.integers(max(rows, 1), size=rows), minlength=rows))
+            chosen(own * np.bincount(draw.integers(max(rows, 1), size=rows), minlength=rows))
             for _ in range(rounds)
         ]
         ends = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)

@@ -77,13 +77,15 @@ class Global(TunedThresholds):
         """Always."""
         return True
 
-    def learn(self, p: Tensor, on: Tensor, known: Tensor) -> dict[str, Tensor]:
+    def learn(
+        self, p: Tensor, on: Tensor, known: Tensor, weight: Tensor | None = None
+    ) -> dict[str, Tensor]:
         """`thresholds`: one number."""
         best = NEUTRAL
         if p.numel():
             by_row = self.metric == "f1-samples"
             rank = Ranked.within_rows if by_row else Ranked.within_labels
-            best = pooled_threshold(rank(p, on, known), self.metric, self.beta)
+            best = pooled_threshold(rank(p, on, known, weight), self.metric, self.beta)
         return {"thresholds": torch.tensor(best, dtype=torch.float64)}
 
     def of_weighted_rows(self, p: Tensor, on: Tensor, known: Tensor) -> Callable[[Array], float]:
@@ -91,8 +93,9 @@ class Global(TunedThresholds):
         if self.metric not in ("f1-micro", "hamming"):
 
             def anew(weight: Array) -> float:
-                rows = torch.from_numpy(np.repeat(np.arange(len(p)), weight))
-                return float(self.learn(p[rows], on[rows], known[rows])["thresholds"])
+                rows = torch.from_numpy(np.flatnonzero(weight))
+                some = (p[rows], on[rows], known[rows], torch.from_numpy(weight)[rows].double())
+                return float(self.learn(*some)["thresholds"])
 
             return anew
         entries = np.flatnonzero(known.numpy())
@@ -157,11 +160,14 @@ class PerClass(TunedThresholds):
         """A threshold per label, and the global one."""
         return super().parts() | {"thresholds": LearnedSpec("labels", low=0.0, high=NEVER)}
 
-    def learn(self, p: Tensor, on: Tensor, known: Tensor) -> dict[str, Tensor]:
+    def learn(
+        self, p: Tensor, on: Tensor, known: Tensor, weight: Tensor | None = None
+    ) -> dict[str, Tensor]:
         """`thresholds` (labels,), and `pooled`, the global one."""
-        ranked = Ranked.within_labels(p, on, known)
+        ranked = Ranked.within_labels(p, on, known, weight)
         pooled = pooled_threshold(ranked, self.metric, self.beta)
-        each = self._thresholds(Cuts.of(ranked), known.any(0).numpy(), pooled)
+        own = None if weight is None else weight.numpy()
+        each = self._thresholds(Cuts.of(ranked), known.any(0).numpy(), pooled, own)
         pool = torch.tensor(pooled, dtype=torch.float64)
         return {"thresholds": torch.from_numpy(each), "pooled": pool}
 

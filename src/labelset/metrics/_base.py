@@ -83,8 +83,11 @@ class Metric(ABC):
         return len(signature(self.state).parameters) > 2
 
     def weighted(self, given: Any, labels: Any, sample_weight: Any) -> tuple[Any, ...]:
-        """What `state` takes, checked: of weighted rows those above 0, and their weights."""
+        """What `state` takes, checked: of weighted rows those above 0, and their weights, which
+        labels may bring along."""
         given, y = self.checked(given, labels)
+        if sample_weight is None:
+            sample_weight = y.row_weights
         if sample_weight is None:
             return given, y
         if not self.weighs:

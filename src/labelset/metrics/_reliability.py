@@ -81,7 +81,10 @@ def reliability(
     check.whole("bins", bins, low=1)
     check.one_of("binning", binning, ("width", "mass"))
     p, y = inputs.paired_probabilities(probs, labels)
-    sums = (bin_sums if binning == "width" else mass_bin_sums)(p, y, bins, per_label)
+    if binning == "width":
+        sums = bin_sums(p, y, bins, per_label, y.row_weights)
+    else:
+        sums = mass_bin_sums(p, y, bins, per_label)
     if not bool(sums[0].any()):
         raise ValueError("not defined: no label is known")
     return Reliability.of_sums(sums)

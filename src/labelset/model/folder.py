@@ -7,7 +7,7 @@ import json
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from labelset.data import Dataset, Schema
 from labelset.data.formats.npz import array_in, opened
 from labelset.data.reading import reading
 from labelset.data.store import Array, Filed
+from labelset.data.weights import checked
 from labelset.decide import Rule
 from labelset.encode import Encoder
 from labelset.files import Write, file_sum, summed, write_all, write_bytes
@@ -408,6 +409,8 @@ def _write_split(
     arrays["Y_shape"] = np.array(labels.shape)
     if labels.values is not None:
         arrays["Y_values"] = labels.values.numpy()
+    if labels.weights is not None:
+        arrays["weights"] = labels.weights.numpy()
     if scores is not None:
         arrays["scores"] = scores.cpu().numpy()
     if ids is not None:
@@ -421,6 +424,8 @@ def _read_split(path: Path) -> Split:
         labels = Labels.from_csr(
             held["Y_indptr"], held["Y_indices"], int(held["Y_shape"][1]), held.get("Y_values")
         )
+        if "weights" in held:
+            labels = replace(labels, weights=checked(held["weights"], labels.shape))
         scores = torch.from_numpy(held["scores"]) if "scores" in held else None
         return Split(labels, scores, held["ids"].tolist() if "ids" in held else None)
 

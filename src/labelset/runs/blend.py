@@ -346,7 +346,7 @@ class _Measure(ABC):
         self.sign = 1 if metric.higher_is_better else -1
 
     def truth(self, labels: Labels) -> Any:
-        """What `state` wants to know of the labels."""
+        """What `state` wants to know of the labels, what rows count included."""
         return labels
 
     @abstractmethod
@@ -366,7 +366,8 @@ class _Plain(_Measure):
     """A metric of scores or probabilities."""
 
     def state(self, p: Array, truth: Any) -> State:
-        return self.metric.state(torch.from_numpy(p), truth)
+        weight = () if truth.row_weights is None else (truth.row_weights,)
+        return self.metric.state(torch.from_numpy(p), truth, *weight)
 
     def best(self, state: State) -> float:
         try:
@@ -379,14 +380,17 @@ class _Entries(_Plain):
     """The mean over known entries, without looking again which are known."""
 
     def truth(self, labels: Labels) -> Any:
-        y = labels.dense()
-        return (..., y) if labels.known() is None else (~y.isnan(), y[~y.isnan()])
+        y, weight = labels.dense(), _each(labels)
+        known = ... if labels.known() is None else ~y.isnan()
+        return known, y[known], None if weight is None else weight[known]
 
     def state(self, p: Array, truth: Any) -> State:
         assert isinstance(self.metric, EntryMean)
-        known, y = truth
+        known, y, weight = truth
         each = self.metric.entries(torch.from_numpy(p)[known].double(), y.double())
-        return {"sum": each.sum(), "entries": torch.tensor(each.numel())}
+        if weight is None:
+            return {"sum": each.sum(), "entries": torch.tensor(each.numel())}
+        return {"sum": (weight * each).sum(), "entries": weight.sum()}
 
 
 class _Pooled(_Measure):
@@ -398,10 +402,10 @@ class _Pooled(_Measure):
     cells = 2_000_000
 
     def best(self, state: State) -> float:
-        return float(self.curve(state).max()) if int(state["known"]) else math.nan
+        return float(self.curve(state).max()) if float(state["known"]) else math.nan
 
     def judged(self, chosen: State, own: State) -> float:
-        if not int(own["known"]):
+        if not float(own["known"]):
             return math.nan
         # of equally good thresholds the highest: the first, for the curve starts with nothing on
         return float(self.curve(own)[int(self.curve(chosen).argmax())])
@@ -409,6 +413,11 @@ class _Pooled(_Measure):
     @abstractmethod
     def curve(self, state: State) -> Array:
         """F1 with nothing on, then with the entries of the highest step, of the two highest..."""
+
+
+def _each(labels: Labels) -> Tensor | None:
+    """(rows, labels) what each entry counts; None where all count alike."""
+    return None if labels.row_weights is None else labels.entry_weights
 
 
 def _falling(steps: Tensor) -> Array:
@@ -421,22 +430,30 @@ class _Micro(_Pooled):
     """F1 of all entries together."""
 
     def truth(self, labels: Labels) -> Any:
-        y = labels.dense().numpy()
+        y, weight = labels.dense().numpy(), _each(labels)
         known = None if labels.known() is None else np.flatnonzero(~np.isnan(y))
-        return known, np.flatnonzero(y == 1), y.size if known is None else len(known)
+        places: dict[str, Any] = {"predicted": known, "hits": np.flatnonzero(y == 1)}
+        flat = None if weight is None else weight.numpy().ravel()
+        weights = {
+            name: None if flat is None else flat[slice(None) if at is None else at]
+            for name, at in places.items()
+        }
+        return places, weights, y.size if known is None else len(known)
 
     def state(self, p: Array, truth: Any) -> State:
-        known, positive, count = truth
+        places, weights, count = truth
         step = _steps(p).ravel()
-        each = {"predicted": step if known is None else step[known], "hits": step[positive]}
         state = {
-            name: torch.from_numpy(np.bincount(at, minlength=BINS + 1)) for name, at in each.items()
+            name: torch.from_numpy(
+                np.bincount(step if at is None else step[at], weights[name], minlength=BINS + 1)
+            )
+            for name, at in places.items()
         }
         return state | {"known": torch.tensor(count)}
 
     def curve(self, state: State) -> Array:
         hits, predicted = _falling(state["hits"]), _falling(state["predicted"])
-        f: Array = 2 * hits / np.maximum(hits[-1] + predicted, 1)
+        f: Array = 2 * hits / np.maximum(hits[-1] + predicted, 1e-300)
         return f
 
 
@@ -444,23 +461,27 @@ class _Samples(_Pooled):
     """The mean over rows of each row's F1."""
 
     def truth(self, labels: Labels) -> Any:
-        y = labels.dense().numpy()
-        return y == 1, np.isnan(y), (known_counts(labels, by_class=False) > 0).sum()
+        y, some = labels.dense().numpy(), known_counts(labels, by_class=False) > 0
+        weight = labels.row_weights
+        if weight is None:
+            return y == 1, np.isnan(y), some.sum(), None
+        return y == 1, np.isnan(y), (some * weight).sum(), weight.numpy()[:, None]
 
     def state(self, p: Array, truth: Any) -> State:
-        on, unknown, rows = truth
+        on, unknown, rows, weight = truth
         # unknown entries come last and are never turned on
         key = np.sort(np.where(unknown, 1, -2 * _steps(p) - on), axis=1)
         step, hit = -key // 2, key % 2 == 1
         hit &= key < 1
         size = np.arange(1, key.shape[1] + 1)
         f = 2 * hit.cumsum(1) / (size + on.sum(1, keepdims=True))
-        change = np.diff(f, axis=1, prepend=0)[key < 1]
+        change = np.diff(f, axis=1, prepend=0)
+        change = (change if weight is None else change * weight)[key < 1]
         steps = np.bincount(step[key < 1], change, minlength=BINS + 1)
         return {"steps": torch.from_numpy(steps), "known": rows}
 
     def curve(self, state: State) -> Array:
-        mean: Array = _falling(state["steps"]) / max(int(state["known"]), 1)
+        mean: Array = _falling(state["steps"]) / max(float(state["known"]), 1e-300)
         return mean
 
 
@@ -473,11 +494,11 @@ class _Macro(_Measure):
     """The mean over classes of each class's F1, with a threshold per class."""
 
     def state(self, p: Array, truth: Any) -> State:
-        return {"kept": Kept(torch.from_numpy(p), truth)}
+        return {"kept": Kept(torch.from_numpy(p), truth, truth.row_weights)}
 
     def best(self, state: State) -> float:
-        p, labels, _ = state["kept"].together()
-        ranks = positive_ranks(p, labels, by_class=True)
+        p, labels, weight = state["kept"].together()
+        ranks = positive_ranks(p, labels, by_class=True, weight=weight)
         f = 2 * ranks.on_at_least / (ranks.at_least + ranks.on[ranks.line])
         each = torch.zeros(labels.n, dtype=f.dtype).scatter_reduce(0, ranks.line, f, "amax")
         return float(each[known_counts(labels, by_class=True) > 0].mean())

@@ -24,6 +24,7 @@ def compare_rows(
     split: Any = None,
     groups: Any = None,
     times: Any = None,
+    sample_weight: Any = None,
     out: str | Path | None = None,
     losses: Sequence[str] = DEFAULT_LOSSES,
     heads: Sequence[str] = ("linear",),
@@ -55,6 +56,7 @@ def compare_rows(
         split.
     times : numbers or dates, one per row: the newest fifth are test rows, and the newest fifth of
         the others choose among models that are fitted on those before.
+    sample_weight : what each row counts, or each entry of y, a (rows, labels) matrix; 0: nothing.
     out : the folder to keep; None: a temporary one, which goes when the answer does.
     losses, heads, also, single : what competes, as on the command line: "asl:gamma_neg=2",
         "sklearn.neighbors.KNeighborsClassifier:n_neighbors=10"; no blends.
@@ -93,7 +95,8 @@ def compare_rows(
         max_mb=max_mb,
         label_texts=label_texts,
     )
-    dataset = dataset_of(X, y, names=names, split=split, groups=groups, times=times, **keys)
+    roles = {"split": split, "groups": groups, "times": times, "sample_weight": sample_weight}
+    dataset = dataset_of(X, y, names=names, **roles, **keys)
     if out is not None:
         return compare(dataset, plan, out, progress=progress)
     folder = tempfile.mkdtemp(prefix="labelset-")

@@ -161,6 +161,8 @@ class Judge:
             labels = self.part(split).labels
             cells = max(len(labels) * labels.n, 1)
             weights = draws(len(labels), max(min(TIMES, RESAMPLED // cells), 50), seed)
+            if labels.row_weights is not None:
+                weights = weights * labels.row_weights
             for view in self.views(split):
                 key = (split, view.stage, view.metric)
                 values[key] = view.value(labels)

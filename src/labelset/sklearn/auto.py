@@ -8,7 +8,6 @@ from typing import Any
 from labelset import check
 from labelset.data import Dataset
 from labelset.runs import Choice, Plan, choose_model
-from labelset.sklearn.weights import WeightedLabels
 
 OF_SEARCH = ("time_budget", "optimise", "finetune", "label_texts")
 """Parameters of a search, in the order of the signature."""
@@ -44,11 +43,6 @@ def goes_in_parts(model: Any) -> bool:
 
 def searched(model: Any, data: Dataset) -> Choice:
     """The best model of these rows, by folds among all of them."""
-    if isinstance(data.labels, WeightedLabels):
-        raise ValueError(
-            "model='auto' takes whole numbers as sample_weight (up to 20 on average), which repeat "
-            "rows; round the weights, or name a loss instead of model='auto'"
-        )
     named = None if model.finetune is None else tuple(model.finetune)
     plan = Plan(
         optimise=model.optimise,

@@ -37,12 +37,7 @@ from labelset.sklearn.targets import (
     built_rule,
     seed_of,
 )
-from labelset.sklearn.weights import (
-    RowWeighted,
-    WeightedLabels,
-    checked_weight,
-    rows_to_learn_from,
-)
+from labelset.sklearn.weights import checked_weight, rows_to_learn_from
 from labelset.train import Settings, Task, Training, train
 
 STEPS, BATCH, LEAST, MOST = 150, 32, 20, 60
@@ -66,10 +61,8 @@ def map_and_rule(model: Any, target: Targets) -> tuple[ProbMap, Rule]:
 
 def settings_of(model: Any, data: Dataset, seed: int, **changes: Any) -> Settings:
     """How to train on these rows."""
-    loss = _loss(model)
-    weighted = isinstance(data.labels, WeightedLabels)
     given: dict[str, Any] = {
-        "loss": RowWeighted(of=loss) if weighted else loss,
+        "loss": _loss(model),
         "head": model.head,
         "head_settings": model.head_params or {},
         "epochs": _epochs(data, model.batch_size) if model.max_iter is None else model.max_iter,
@@ -293,8 +286,8 @@ class MultiLabelClassifier(
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows; their weights say how much each counts.
 
-        Whole weights are the same as repeating rows. Others multiply the loss of each row; the map
-        and the rule count rows.
+        Whole weights are the same as repeating rows. Others multiply the loss of each row, and say
+        how much it counts for the map and the rule.
         """
         if is_auto(self):
             return self._search(X, y, sample_weight)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,99 +13,10 @@ import torch
 from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
-from labelset import check, csr
 from labelset.data import Dataset, SparseRows, ensure_split
+from labelset.data.weights import MOST
 from labelset.labels import Labels
-from labelset.losses import AxisLoss, ConfusionLoss, DelegatingLoss, Loss, Separable, Sum
-from labelset.losses.lpr import LPR
-from labelset.losses.spa_lpr import SPAPairs
 from labelset.sklearn.targets import Array
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class WeightedLabels(Labels):
-    """Labels with a weight per row, which goes wherever the row goes."""
-
-    weights: Tensor | None = None
-    """(rows,) float64, with mean 1."""
-
-    @classmethod
-    def weighted(cls, labels: Labels, weights: Tensor) -> WeightedLabels:
-        """The same labels, weighted."""
-        return cls(labels.indptr, labels.indices, labels.n, labels.values, weights)
-
-    def __getitem__(self, rows: Any) -> WeightedLabels:
-        assert self.weights is not None
-        chosen = csr.row_numbers(rows, len(self), self.device)
-        return WeightedLabels.weighted(super().__getitem__(chosen), self.weights[chosen])
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> WeightedLabels:
-        """On another device."""
-        assert self.weights is not None
-        there = self.weights.to(device, non_blocking=non_blocking)
-        return WeightedLabels.weighted(super().to(device, non_blocking), there)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RowWeighted(DelegatingLoss):
-    """sum_i w_i (loss of row i) / (what the mean is over), for `WeightedLabels` with weights w.
-
-    Only a loss that is a sum over rows has this; others compare rows with one another.
-
-    >>> from labelset.losses import build
-    >>> y = WeightedLabels.weighted(Labels.from_dense([[1], [0]]), torch.tensor([0.5, 1.5]))
-    >>> RowWeighted(of=build("mse"))(torch.tensor([[0.0], [9.0]]), y)
-    tensor(0.8123)
-    """
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for _, term in _added(self.of):
-            if not _by_row(term):
-                raise ValueError(
-                    f"{type(term).__name__} compares rows with one another, so that a row has no "
-                    "loss of its own to be weighted; give whole numbers as sample_weight (up to "
-                    "20 on average), which repeat rows, or take another loss"
-                )
-
-    def __call__(self, logits: Tensor, labels: Any) -> Tensor:
-        if not isinstance(labels, WeightedLabels) or labels.weights is None:
-            return self.of(logits, labels)
-        v, weights = check.logits(logits), labels.weights
-        parts = [f * _weighted(term, v, labels, weights.to(v.dtype)) for f, term in _added(self.of)]
-        return torch.stack(parts).sum(0)
-
-
-def _added(loss: Loss) -> list[tuple[float, Loss]]:
-    """What a sum adds up, with its factors."""
-    if isinstance(loss, SPAPairs):
-        loss = loss._sum
-    if isinstance(loss, Sum):
-        return [(f * inner, term) for f, one in loss.parts for inner, term in _added(one)]
-    return [(1.0, loss)]
-
-
-def _by_row(loss: Loss) -> bool:
-    """Whether the first axis of its terms is that of rows."""
-    if isinstance(loss, AxisLoss):
-        return loss.way == "sample"
-    if isinstance(loss, ConfusionLoss):
-        return loss.average == "samples"
-    return isinstance(loss, (Separable, LPR))
-
-
-def _weighted(loss: Loss, v: Tensor, labels: Labels, weights: Tensor) -> Tensor:
-    """The sum or mean of the terms, those of row i times w_i; the mean is over what is known."""
-    ((values, known),) = loss.groups(v, labels)
-    each = weights if values.ndim == 1 else weights[:, None]
-    if known is None:
-        known = torch.ones_like(values)
-    total = (torch.where(known > 0, values, 0.0) * known * each).sum()
-    return total / known.sum().clamp(min=1) if loss.reduction == "mean" else total
-
-
-MOST = 20
-"""Whole weights are made good by repeating rows up to so many times, on average."""
 
 
 def rows_to_learn_from(
@@ -120,7 +31,7 @@ def rows_to_learn_from(
     times = None if weight is None else copies(weight)
     if weight is not None and times is None:
         share = weight / weight[weight > 0].mean()
-        labels = WeightedLabels.weighted(labels, torch.from_numpy(share))
+        labels = replace(labels, weights=torch.from_numpy(share))
         times = (weight > 0).astype(np.int64)
     data = replace(inputs, labels=labels, names=[str(label) for label in range(labels.n)])
     order = _by_content(data)

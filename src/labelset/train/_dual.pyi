@@ -10,6 +10,7 @@ def passes(
     tables: Any,
     table: Any,
     targets: Any,
+    counts: Any,
     strength: float,
     dual: Any,
     weight: Any,

@@ -105,6 +105,7 @@ class DualPasses:
         source = np.random.SeedSequence([self.seed, fit, number])
         seed = int(source.generate_state(1, np.uint64)[0])
         targets, idle = self._targets(block), np.empty(rows, dtype=np.uint8)
+        counts = self._counts(block)
         dual = np.zeros((rows, LANES), dtype=np.float32)
         weight = np.zeros((len(self.used), LANES), dtype=np.float32)
         bias = np.zeros(LANES, dtype=np.float32)
@@ -125,7 +126,7 @@ class DualPasses:
             fewest = least[everything]
             passes, lacked, length = _dual.passes(
                 self.starts, self.columns, self.values, self.sizes, order, idle,
-                step.tables.numpy(), table, targets,
+                step.tables.numpy(), table, targets, counts,
                 step.strength, dual, weight, bias, fewest, MOST, ENOUGH, seed,
             )  # fmt: skip
             least = WARM
@@ -149,6 +150,14 @@ class DualPasses:
         out = np.zeros((len(self.used) + 1, LANES), dtype=np.float32)
         priors = self.rows.priors(fit, block)
         out[:-1, : len(block)], out[-1, : len(block)] = priors[self.used].numpy(), priors[-1]
+        return out
+
+    def _counts(self, block: Tensor) -> Array:
+        """(rows, LANES) what each entry counts; empty where all count alike."""
+        each = self.rows.labels.entry_weights
+        out = np.zeros((0 if each is None else len(each), LANES), dtype=np.float32)
+        if each is not None:
+            out[:, : len(block)] = each[:, block].numpy()
         return out
 
     def _targets(self, block: Tensor) -> Array:

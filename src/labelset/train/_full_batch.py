@@ -53,7 +53,7 @@ def by_columns(
     out = [rows.empty() for _ in settings]
     strengths, priors = map(torch.tensor, zip(*settings, strict=True))
     stages = [[(share, loss.bind(n)) for share, loss in separable_parts(one) or ()] for one in each]
-    tables, shares = slope_tables(stages[0], n), rows.shares()
+    tables, shares, counts = slope_tables(stages[0], n), rows.shares(), rows.labels.entry_weights
     axes = torch.arange(len(settings)), torch.tensor(rows.fits), torch.arange(n)
     grid = torch.cartesian_prod(*axes)
     threads = torch.get_num_threads() if device.type == "cpu" else 1
@@ -69,6 +69,8 @@ def by_columns(
         absent = rows.folds[:, None] == torch.where(fit < rows.members, fit, -2)
         target = torch.where(absent.to(device), torch.nan, y[:, label.to(device)])
         strength = strengths[which].to(device)
+        if counts is not None:
+            strength = strength * counts[:, label].to(strength)
         line = label if len(tables) > 1 else torch.zeros_like(label)
         centre = torch.zeros(width + 1, len(columns))
         centre[-1] = best_constants(tables[line], shares[fit, label])
@@ -113,15 +115,15 @@ def jointly(
             out.complete = False
             return
         began, absent, iterations = time.perf_counter(), rows.left_out(fit), 0
-        present = rows.present(fit)
-        x, y = Products(rows.features[present]), rows.labels[present].to(device)
+        seen, y = rows.seen(fit)
+        x, y = Products(seen), y.to(device)
         start = shares[fit].logit().float().to(device)
         weight = torch.zeros(rows.features.shape[1] + 1, rows.labels.n, device=device)
         if each[0].saturates_positives or each[0].saturates_negatives:  # it has no slope far off
-            first = _slopes(objective(build("bce")), y, torch.ones((), device=device))
+            first = _slopes(objective(build("bce"), y), y, torch.ones((), device=device))
             weight = by_column(x, first, weight, start).weight
         for loss in each:
-            slopes = _slopes(objective(loss), y, weighted)
+            slopes = _slopes(objective(loss, y), y, weighted)
             minimum = by_column(x, slopes, weight, start, joint=True)
             weight, iterations = minimum.weight, iterations + minimum.iterations
         if fit == rows.members:
@@ -147,12 +149,12 @@ def of_head(
             out.complete = False
             return
         began, absent = time.perf_counter(), rows.left_out(fit)
-        present = rows.present(fit)
-        x, y = rows.features[present], rows.labels[present].to(device)
+        x, y = rows.seen(fit)
+        y = y.to(device)
         centres = [p.detach() * (p.ndim < 2) for p in head.parameters()]
         lengths: list[float] = []
         for loss in each:
-            lengths += _descend(head, x, y, objective(loss), strength, centres)
+            lengths += _descend(head, x, y, objective(loss, y), strength, centres)
         head.eval().requires_grad_(False)
         if fit == rows.members:
             out.head = head.cpu()

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labelset.losses import Loss, Separable
+from labelset.labels import Labels
+from labelset.losses import Loss, Separable, Sum
+from labelset.train.weighted import weighted_loss
 
 SPAN, POINTS = 16.0, 2049
 """Tables run from -SPAN to SPAN; csrc/solve/passes.c has the same numbers."""
@@ -59,12 +61,19 @@ def best_constants(tables: Tensor, shares: Tensor) -> Tensor:
     return torch.linspace(-SPAN, SPAN, POINTS, device="cpu")[risk.argmin(1)]
 
 
-def objective(loss: Loss) -> Callable[[Tensor, Any], Tensor]:
-    """Scores and labels -> the sum over entries; rows times the mean for a loss that is no sum."""
+def objective(loss: Loss, labels: Labels) -> Callable[[Tensor, Any], Tensor]:
+    """Scores and labels -> the sum over entries; rows times the mean for a loss that is no sum.
+
+    By what the labels count, where they say so.
+    """
     parts = separable_parts(loss)
-    if parts is not None:
+    if parts is not None and labels.weights is None:
         return sum_of(parts)
-    return lambda v, y: loss(v, y) * (len(v) if loss.reduction == "mean" else 1)
+    if parts is not None:
+        summed = tuple((weight, replace(part, reduction="sum")) for weight, part in parts)
+        loss = Sum(parts=summed, reduction="sum")
+    own = weighted_loss(loss, labels)
+    return lambda v, y: own(v, y) * (len(v) if parts is None and loss.reduction == "mean" else 1)
 
 
 def sum_of(parts: list[tuple[float, Separable]]) -> Callable[[Tensor, Any], Tensor]:

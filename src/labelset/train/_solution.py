@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from labelset.data import SparseRows
 from labelset.heads import Head
 from labelset.labels import Labels
+from labelset.train.weighted import repeated
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,14 @@ class Rows:
         free = torch.bincount(y.rows()[y.values.isnan()], minlength=len(y))
         return ~self.left_out(fit) & (free < y.n)
 
+    def seen(self, fit: int) -> tuple[Tensor | SparseRows, Labels]:
+        """Features and labels of what a fit sees; whole weights repeat their rows."""
+        at = self.present(fit).nonzero()[:, 0]
+        times = repeated(self.labels[at])
+        if times is None:
+            return self.features[at], self.labels[at]
+        return self.features[at[times]], replace(self.labels[at[times]], weights=None)
+
     def shares(self) -> Tensor:
         """(members + 1, labels): how often each label is on in the rows of each fit.
 
@@ -68,8 +77,13 @@ class Rows:
         def by_fold(weight: Tensor) -> Tensor:
             return torch.bincount(place, weight, (members + 1) * y.n).reshape(-1, y.n)
 
-        on = without_each_fold(by_fold(values.nan_to_num(0.0).double()))
-        return (on + 0.5) / (without_each_fold(size - by_fold(free)) + 1)
+        each = torch.ones_like(free)
+        if (entries := y.entry_weights) is not None:
+            size = torch.zeros(members + 1, y.n, dtype=torch.float64)
+            size.index_add_(0, self.folds + 1, entries)
+            each = entries[y.rows(), y.indices.long()]
+        on = without_each_fold(by_fold(each * values.nan_to_num(0.0)))
+        return (on + 0.5) / (without_each_fold(size - by_fold(each * free)) + 1)
 
     def priors(self, fit: int, labels: Tensor) -> Tensor:
         """(features + 1, labels): where a prior of 1 puts weights, and intercepts, so that the mean

@@ -24,6 +24,7 @@ from labelset.train._over_ranks import Parallel, batch_norm_over, global_rng
 from labelset.train.fitted import Diverged
 from labelset.train.settings import Settings
 from labelset.train.task import Task, draw_from, generators_kept, mixed, seeded, shuffled
+from labelset.train.weighted import repeated, weighted_loss
 
 log = logging.getLogger("labelset")
 
@@ -144,7 +145,12 @@ class Training:
             store_by_feature(head, task.width)
         self.model = Model(task.encoder.module, head, wide=settings.precision == "float64")
         self.net = self.parallel.spread(self.model, settings.device, task.inputs[:2])
-        self.loss = settings.build_loss().to(settings.device)
+        own = task.rows["train"]
+        self.rows, labels = own, task.labels[own]
+        if (times := repeated(labels)) is not None:
+            self.rows = own[times]
+        loss = settings.build_loss()
+        self.loss = (loss if times is not None else weighted_loss(loss, labels)).to(settings.device)
         decay = settings.weight_decay or 0.0
         rates = {f"encoder.{name}": rate for name, rate in task.encoder.rates().items()}
         self.optimiser = Optimiser(self.model, settings.optimiser, decay, rates)
@@ -164,7 +170,7 @@ class Training:
     @property
     def steps(self) -> int:
         """Steps of one epoch."""
-        return math.ceil(len(self.task.rows["train"]) / (self.settings.batch or 1))
+        return math.ceil(len(self.rows) / (self.settings.batch or 1))
 
     @property
     def steps_done(self) -> int:
@@ -228,7 +234,7 @@ class Training:
     def _trained(self, number: int, began: float, tell: Tell) -> tuple[float, float]:
         """The mean loss of the epoch and its last learning rate."""
         settings, loss, rate = self.settings, self.parallel.loss(self.loss.at(number)), 0.0
-        rows = self.task.rows["train"]
+        rows = self.rows
         within = self._within or {"steps": 0, "total": torch.zeros(()), "seen": 0}
         total, seen = within["total"].to(settings.device), within["seen"]
         order = mixed(settings.seed, f"order {number}")

@@ -37,7 +37,9 @@ def kernel_ridge(
         estimates = m + K a,  (K + ridge I) a = y - m,  K_ij = exp(-gamma |x_i - x_j|^2)
 
     with the label frequencies m. Labels are fitted as numbers in [0, 1], those that are unknown
-    are left out, label by label. Scores are the log-odds of the estimates.
+    are left out, label by label. Scores are the log-odds of the estimates. Where rows or entries
+    have weights w, row i has ridge / w_i; labels with weights of their own have equations of their
+    own.
 
     Members need no equations of their own: with G = (K + ridge I)^-1 and a = G y, the fit that
     leaves out the rows F has a - G_:F (G_FF)^-1 a_F.
@@ -62,7 +64,8 @@ def kernel_ridge(
         start, (gamma, ridge) = time.perf_counter(), settings[i]
         if gamma != latest:
             kernel, latest = torch.exp(-gamma * distances), gamma
-        out[i] = _fitted(dense, kernel, labels, folds, gamma, ridge, start)
+        left = None if seconds is None else seconds - (start - began)
+        out[i] = _fitted(dense, kernel, labels, folds, gamma, ridge, left)
         if progress is not None:
             progress((done + 1) / len(settings))
     return [out[i] for i in range(len(settings))]
@@ -75,17 +78,22 @@ def _fitted(
     folds: Tensor,
     gamma: float,
     ridge: float,
-    began: float,
+    left: float | None,
 ) -> Fitted | Failed:
-    """One setting."""
-    members = int(folds.max()) + 1
+    """One setting; not where it would take more seconds than are left."""
+    began, members = time.perf_counter(), int(folds.max()) + 1
     y = labels.dense().to(features.device)
     coefficients, means = torch.zeros_like(y), y.new_zeros(labels.n)
     scores, worst = torch.zeros_like(y), 0.0
-    for known, some in _patterns(y):
+    counts = labels.entry_weights
+    patterns = [*_patterns(y, None if counts is None else counts.to(y))]
+    for done, (known, some, count) in enumerate(patterns):
+        needed = (time.perf_counter() - began) / max(done, 1) * len(patterns)
+        if done and left is not None and needed > left:
+            return Failed(f"{len(patterns)} systems of equations would take about {needed:.0f} s")
         inside = kernel if len(known) == len(y) else kernel[known][:, known]
         target = torch.cat([y[known][:, some], y.new_ones(len(known), 1)], dim=1)
-        solved = _solved(inside, ridge, target)
+        solved = _solved(inside, ridge / count, target)
         if solved is None:
             return Failed(f"the equations of ridge {ridge:g} have no solution in float32")
         inverse, whole, residual = solved
@@ -97,7 +105,8 @@ def _fitted(
             each = whole - reached @ torch.linalg.solve(reached[absent], whole[absent])
             each[absent] = 0.0
             present = own != member
-            mean = target[present, :-1].mean(0) if bool(present.any()) else target[0, :-1] * 0
+            share = count[present] / count[present].sum().clamp(min=1e-30)
+            mean = share @ target[present, :-1]
             a = each[:, :-1] - each[:, -1:] * mean
             at = (folds == member).nonzero().to(known.device)
             scores[at, some] = log_odds(kernel[at[:, 0]][:, known] @ a + mean)
@@ -110,16 +119,20 @@ def _fitted(
     return Fitted(scores.cpu(), model, None, time.perf_counter() - began, about)
 
 
-def _patterns(y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """The rows where labels are known, and the labels that are known in just these."""
-    known, pattern = torch.unique((~y.isnan()).T, dim=0, return_inverse=True)
-    for number, rows in enumerate(known):
+def _patterns(y: Tensor, counts: Tensor | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """The rows where labels are known, the labels that are known in just these and count alike
+    there, and what each of these rows counts."""
+    each = (~y.isnan()).to(y.dtype) if counts is None else counts.masked_fill(y.isnan(), 0.0)
+    distinct, pattern = torch.unique(each.T, dim=0, return_inverse=True)
+    for number, rows in enumerate(distinct):
         if bool(rows.any()):
-            yield rows.nonzero()[:, 0], (pattern == number).nonzero()[:, 0]
+            known = rows.nonzero()[:, 0]
+            yield known, (pattern == number).nonzero()[:, 0], rows[known]
 
 
-def _solved(kernel: Tensor, ridge: float, target: Tensor) -> Any:
-    """The inverse of K + ridge I, its product with the target, and the residual of that."""
+def _solved(kernel: Tensor, ridge: Tensor, target: Tensor) -> Any:
+    """The inverse of K with the ridge on its diagonal, its product with the target, and the
+    residual of that."""
     system = kernel.clone()
     system.diagonal().add_(ridge)
     factor, failed = torch.linalg.cholesky_ex(system)

@@ -24,7 +24,9 @@ from labelset.model.mlp import units
 from labelset.torch_private import adamw
 from labelset.train._checkpoint import Checkpoint
 from labelset.train._optimiser import share
+from labelset.train._solution import Rows
 from labelset.train.fitted import Diverged, Failed, Fitted
+from labelset.train.weighted import refusal, repeated, weighted_loss
 
 SPARSE = 0.1
 """Up to this share of features that are not 0, a batch is multiplied as sparse rows."""
@@ -151,7 +153,12 @@ def fit_members(
         left = None if seconds is None else seconds - (time.perf_counter() - began)
         watch = _Watch(progress, left, done / sum(costs), cost / sum(costs))
         try:
-            fitted.append(_fit(data, one, seed, watch, checkpoint, save_seconds))
+            why = refusal(as_loss("loss", one.loss), labels)
+            fitted.append(
+                _fit(data, one, seed, watch, checkpoint, save_seconds)
+                if why is None
+                else Failed(why)
+            )
         except (Diverged, _OutOfTime) as error:
             fitted.append(Failed(str(error)))
         done += cost
@@ -312,26 +319,13 @@ class _Rows:
 
     def frequencies(self) -> Tensor:
         """(members, labels): how often each label is on in the rows that a member is fitted on."""
-        y = self.labels
-        value = torch.ones(len(y.indices), device=self.device) if y.values is None else y.values
-        unknown = value.isnan()
-        place = (self.folds[y.rows()] + 1) * y.n + y.indices
-
-        def by_fold(entries: Tensor) -> Tensor:
-            total = torch.zeros((self.members + 1) * y.n, dtype=torch.float64, device=self.device)
-            total.index_add_(0, place, entries.double())
-            return total.view(-1, y.n)
-
-        on, lost = by_fold(torch.where(unknown, 0.0, value)), by_fold(unknown)
-        rows = torch.bincount(self.folds + 1, minlength=self.members + 1)[: self.members + 1]
-        known = rows[:, None] - lost
-        # half a row of either kind, so that a constant label has a finite score
-        return (on.sum(0) - on[1:] + 0.5) / (known.sum(0) - known[1:] + 1.0)
+        y, folds = self.labels.to("cpu"), self.folds.cpu()
+        return Rows(self.features, y, folds, refit=False).shares()[: self.members].to(self.device)
 
     def fingerprint(self) -> str:
         """Tells these rows, labels and folds from others."""
         x, y = self.features, self.labels
-        arrays = [self.folds, y.indptr, y.indices, y.values]
+        arrays = [self.folds, y.indptr, y.indices, y.values, y.weights]
         arrays += [x.indptr, x.indices, x.values] if isinstance(x, SparseRows) else [x]
         counted = hashlib.sha256(f"{tuple(x.shape)} {y.shape}".encode())
         for t in arrays:
@@ -371,6 +365,7 @@ class _Training:
         self.data, self.settings, self.seed = data, settings, seed
         self.members, self.threads = members, threads
         self.loss: Loss = as_loss("loss", settings.loss).to(data.device)
+        self.repeats = repeated(data.labels) is not None
         self.width, self.layers = settings.width or 2, settings.layers or 1
         self.epochs, self.rate = settings.epochs or 1, settings.lr or 0.0
         rows = len(data.folds)
@@ -506,8 +501,17 @@ class _Training:
         own = self.data.folds[rows] == member
         if isinstance(loss, Separable):
             known = y.dense().expand(logits.shape).masked_fill(own[..., None], torch.nan)
-            return loss(logits.flatten(0, 1), known.flatten(0, 1)) / len(rows)
+            v, entries = logits.flatten(0, 1), known.flatten(0, 1)
+            if (counts := y.entry_weights) is None:
+                return loss(v, entries) / len(rows)
+            counts = counts.expand(logits.shape).flatten(0, 1)
+            target = replace(Labels.from_dense(entries), weights=counts)
+            return weighted_loss(loss, target)(v, target) / len(rows)
         others = [(~left).nonzero()[:, 0] for left in own]
+        if self.repeats and (times := repeated(y)) is not None:
+            y = replace(y, weights=None)
+            others = [times[torch.isin(times, at)] for at in others]
+        loss = weighted_loss(loss, y)
         parts = [loss(v[at], y[at]) for v, at in zip(logits, others, strict=True) if len(at)]
         return torch.stack(parts).sum() if parts else 0 * logits.sum()
 

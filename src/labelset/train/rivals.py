@@ -28,6 +28,7 @@ from labelset.heads import Head, build
 from labelset.labels import Labels
 from labelset.model import Forest, log_odds
 from labelset.train.fitted import Failed, Fitted
+from labelset.train.weighted import repeated
 
 SAMPLE = 2000
 """Rows on which one tree is grown to estimate what all will take."""
@@ -75,7 +76,8 @@ def extra_trees(
     of the output space, 2014): as good on 159, 174 and 461 labels, and 2 to 8 times as fast. An
     unknown label counts in splits as the label's known mean. The shares in the leaves are counted
     afterwards, of known labels alone; a leaf in which a label is nowhere known has the label's
-    mean. Trees are converted one by one, so that scikit-learn's own values, (nodes, labels)
+    mean. Weights of rows count in splits and leaves, those of entries in leaves, and in splits by
+    their mean. Trees are converted one by one, so that scikit-learn's own values, (nodes, labels)
     float64, are in memory for one tree per core.
 
     The scores are log-odds of the mean over trees; the model, a `Forest`, gives that mean itself:
@@ -127,7 +129,10 @@ def _scipy(rows: SparseRows) -> Any:
 
 
 class _Targets:
-    """Labels as trees want them: dense with unknown ones imputed, and sparse to count in leaves."""
+    """Labels as trees want them: dense with unknown ones imputed, and sparse to count in leaves.
+
+    Entries that count less than others of their row are counted as unknown by what they lack.
+    """
 
     def __init__(self, labels: Labels) -> None:
         from scipy.sparse import csr_matrix
@@ -141,19 +146,30 @@ class _Targets:
         self.on.eliminate_zeros()
         self.unknown.eliminate_zeros()
         self.labels = labels.n
+        self.hits, self.free = self.on, self.unknown
+        self.size = np.ones(len(labels))
+        self.weight: Array | None = None
+        """(rows,) what rows count when trees are split; None where they count alike."""
+        if labels.weights is not None:
+            each = np.asarray(labels.weights).reshape(len(labels), -1)
+            self.size, self.weight = each.max(1), each.mean(1)
+            lack = csr_matrix(self.size[:, None] - each) if each.shape[1] > 1 else None
+            self.on = self.hits.multiply(each).tocsr()
+            whole = self.free.multiply(self.size[:, None]).tocsr()
+            self.unknown = whole if lack is None else whole.maximum(lack)
 
     def means(self, rows: Array) -> Array:
         """(labels,) share of positives among those known of some rows; 0 where none is."""
         on = np.asarray(self.on[rows].sum(0)).ravel()
-        known = len(rows) - np.asarray(self.unknown[rows].sum(0)).ravel()
-        mean: Array = on / np.maximum(known, 1)
+        known = self.size[rows].sum() - np.asarray(self.unknown[rows].sum(0)).ravel()
+        mean: Array = on / np.where(known > 0, known, 1)
         return mean
 
     def imputed(self, rows: Array) -> Any:
         """(rows, labels) scipy matrix, the known mean in place of what is unknown."""
-        if not self.unknown.nnz:
-            return self.on[rows]
-        return self.on[rows] + self.unknown[rows].multiply(self.means(rows)[None, :]).tocsr()
+        if not self.free.nnz:
+            return self.hits[rows]
+        return self.hits[rows] + self.free[rows].multiply(self.means(rows)[None, :]).tocsr()
 
     def shares(self, rows: Array, node: Array, nodes: int) -> SparseRows:
         """Of each node: the share of positives among the known labels of the rows that end there.
@@ -163,7 +179,7 @@ class _Targets:
         from scipy.sparse import csr_matrix
 
         where = csr_matrix((np.ones(len(rows)), (node, np.arange(len(rows)))), (nodes, len(rows)))
-        on, size = (where @ self.on[rows]).tocsr(), np.bincount(node, minlength=nodes)
+        on, size = (where @ self.on[rows]).tocsr(), np.bincount(node, self.size[rows], nodes)
         on.sort_indices()
         at = np.repeat(np.arange(nodes), np.diff(on.indptr))
         if not self.unknown.nnz:
@@ -171,8 +187,9 @@ class _Targets:
         else:
             unknown = (where @ self.unknown[rows]).tocsr()
             known = size[:, None] - unknown.toarray()
-            on.data = on.data / np.maximum(known[at, on.indices], 1)
-            nothing = np.where((known == 0) & (size[:, None] > 0), self.means(rows), 0.0)
+            none = known <= 1e-9 * size[:, None]
+            on.data = on.data / np.where(none, 1, known)[at, on.indices]
+            nothing = np.where(none & (size[:, None] > 0), self.means(rows), 0.0)
             on = (on + csr_matrix(nothing)).tocsr()
             on.sort_indices()
         on.data = on.data.astype(np.float16).astype(np.float32)
@@ -202,7 +219,8 @@ class _Task:
     projections: int | None
 
     def grown(self, tree: Any) -> _Tree:
-        tree.fit(self.x, self._seen_by(tree), check_input=False)
+        weight = None if self.y.weight is None else self.y.weight[self.rows]
+        tree.fit(self.x, self._seen_by(tree), sample_weight=weight, check_input=False)
         shares = self.y.shares(self.rows, tree.tree_.apply(self.x), tree.tree_.node_count)
         said = _scipy(shares)[tree.tree_.apply(self.held)]
         return _Tree(Forest.from_tree(tree, shares), said)
@@ -421,10 +439,11 @@ def estimator(
 ) -> Fitted | Failed:
     """Any classifier with scikit-learn's interface: by the folds, then on all rows.
 
-    One model for all labels where it takes several at once and all are known, else one for each
-    label, fitted on the rows that know it; a label of one class only has its frequency. What it
-    says is taken by its `classes_`: log-odds of probabilities, or else its decision function. It
-    fails, with a reason, where the estimator does, or once it is clear that `seconds` will not do.
+    One model for all labels where it takes several at once, all are known and entries have no
+    weights of their own, else one for each label, fitted on the rows that know it; a label of one
+    class only has its frequency. What it says is taken by its `classes_`: log-odds of
+    probabilities, or else its decision function. It fails, with a reason, where the estimator does,
+    or once it is clear that `seconds` will not do.
     The model is a `Forest` or a linear `Head` where it can be made one, and then says the same;
     otherwise it is `Unsaved`, and `about` says why under `unsaved`.
     """
@@ -447,7 +466,7 @@ def estimator(
             for member in range(members + 1):
                 rows = np.flatnonzero(folds.cpu().numpy() != member)
                 held = np.flatnonzero(folds.cpu().numpy() == member)
-                fitted = _Classifiers(chosen.build(seed), x[rows], labels[rows])
+                fitted = _Classifiers(chosen.build(seed), *_as_counted(chosen, x, labels, rows))
                 for done in fitted.steps():
                     tick((member + done) / (members + 1))
                 if len(held):
@@ -498,6 +517,22 @@ class _Refused(Exception):
     """The fit is not worth going on with."""
 
 
+def _as_counted(chosen: Estimator, x: Any, labels: Labels, rows: Array) -> tuple[Any, Labels]:
+    """Features and labels of some rows; whole weights repeat them where `fit` takes no weights."""
+    from sklearn.utils.validation import has_fit_parameter
+
+    some = labels[rows]
+    if some.weights is None or has_fit_parameter(chosen.kind, "sample_weight"):
+        return x[rows], some
+    times = repeated(some)
+    if times is None:
+        raise _Refused(
+            f"{chosen.kind.__name__}.fit takes no sample_weight; give whole numbers as weights of "
+            "rows, which repeat them"
+        )
+    return x[rows[times.numpy()]], replace(some[times], weights=None)
+
+
 def _tags(made: Any) -> tuple[bool, bool]:
     """Whether it takes several labels at once, and sparse features."""
     try:
@@ -529,7 +564,9 @@ class _Classifiers:
 
     def __init__(self, made: Any, x: Any, labels: Labels) -> None:
         self.made, self.x, self.labels = made, x, labels
-        self.together = labels.n > 1 and labels.known() is None and _tags(made)[0]
+        self.counts = labels.entry_weights
+        one = self.counts is None or labels.row_weights is not None
+        self.together = labels.n > 1 and labels.known() is None and one and _tags(made)[0]
         self.each: list[Any] = []
         """Estimators; in place of one for a label of one class: its log-odds."""
 
@@ -538,7 +575,8 @@ class _Classifiers:
         from sklearn.base import clone
 
         if self.together:
-            self.each = [self.made.fit(self.x, self.labels.dense(torch.int64).numpy())]
+            y = self.labels.dense(torch.int64).numpy()
+            self.each = [self.made.fit(self.x, y, **self._weights(0, slice(None)))]
             yield 1.0
             return
         columns = self.labels.T
@@ -550,8 +588,13 @@ class _Classifiers:
                 mean = torch.tensor(y.mean() if len(y) else 0.0)
                 self.each.append(float(log_odds(mean)))
             else:
-                self.each.append(clone(self.made).fit(self.x[known], y))
+                one = clone(self.made).fit(self.x[known], y, **self._weights(label, known))
+                self.each.append(one)
             yield (label + 1) / self.labels.n
+
+    def _weights(self, label: int, rows: Any) -> dict[str, Array]:
+        """For `fit`, where there are any."""
+        return {} if self.counts is None else {"sample_weight": self.counts[:, label].numpy()[rows]}
 
     def scores(self, x: Any) -> Tensor:
         """(rows, labels) log-odds, or values of decision functions."""

@@ -20,6 +20,7 @@ from labelset.train._slopes import separable_parts, slope_tables, stages
 from labelset.train._solution import Rows, Solution, Watch, spread
 from labelset.train.fitted import Failed, Fitted
 from labelset.train.task import seeded
+from labelset.train.weighted import refusal
 
 STRENGTHS = (0.05, 0.25, 1.0, 4.0)
 """Of a loss as curved as the squared hinge; see `strengths`."""
@@ -67,8 +68,9 @@ def solve(
         minimise C sum_ij loss(v_ij, y_ij) + sum_j |w_j - prior t_j|^2 / 2,  v = W x + b
 
     The intercept b is a constant feature, shrunk to the constant score that costs least. Unknown
-    entries count nowhere. A loss that is no sum over entries counts as rows times its mean; one
-    that changes with the epoch is solved in each of its forms, one after the other.
+    entries count nowhere, weights of rows or entries multiply C. A loss that is no sum over entries
+    counts as rows times its mean; one that changes with the epoch is solved in each of its forms,
+    one after the other.
 
     final: `refit` to all rows for the model, or `none`. seconds: what is not solved by then fails.
     vectors: the t_j, (labels, features), of problems with a prior.
@@ -92,7 +94,11 @@ def solve(
 
             warn_slow()
     todo: Jobs = []
+    refused: dict[int, Failed] = {}
     for i in together:
+        if (why := refusal(candidates[i].loss, labels)) is not None:
+            refused[i] = Failed(why)
+            continue
         solutions[i], jobs = _jointly(candidates[i], rows, seed, watch)
         todo += jobs
     for group in separately:
@@ -101,7 +107,10 @@ def solve(
         solutions |= zip(group, several, strict=True)
         todo += jobs
     spread(todo, features.device)
-    return [_fitted(problem, solutions[i], rows) for i, problem in enumerate(candidates)]
+    return [
+        refused.get(i) or _fitted(problem, solutions[i], rows)
+        for i, problem in enumerate(candidates)
+    ]
 
 
 def _jointly(problem: Problem, rows: Rows, seed: int, watch: Watch) -> tuple[Solution, Jobs]:

@@ -410,7 +410,14 @@ def _sparse_piece(
     from scipy import sparse
 
     every = table.attributes
-    for at in (*columns.texts, columns.id, columns.split, columns.group, columns.time):
+    for at in (
+        *columns.texts,
+        columns.id,
+        columns.split,
+        columns.group,
+        columns.time,
+        columns.weight,
+    ):
         if at is not None:
             name = every[at].name
             raise ValueError(f"attribute {name!r} of sparse rows cannot be read as words")

@@ -25,7 +25,7 @@ from labelset.data.description import Description
 from labelset.data.formats import locate
 from labelset.data.kinds import object_name
 from labelset.data.label_column import from_names, from_numbers, largest, names_in
-from labelset.data.reading import chunks, decoded, files_of, kind_of, reading
+from labelset.data.reading import as_number, chunks, decoded, files_of, kind_of, reading
 from labelset.labels import Labels
 
 Array = np.ndarray[Any, Any]
@@ -229,7 +229,7 @@ def _separator(start: bytes, path: Path, ask: Description) -> str:
 def _places(columns: Columns) -> list[int]:
     """Of the columns that are used, numbers aside."""
     single = [columns.label_list, columns.id, columns.split, columns.group, columns.time]
-    single += [columns.image]
+    single += [columns.weight, columns.image]
     words = [*columns.texts, *columns.categories, *columns.dates]
     return list(dict.fromkeys([*columns.labels, *words, *(at for at in single if at is not None)]))
 
@@ -411,7 +411,7 @@ def piece_of(
     texts = [_texts(batch, at) for at in columns.texts]
     single = (columns.id, columns.split, columns.image)
     ids, split, files = (None if at is None else _cells(batch.columns[at])[1] for at in single)
-    group, time = columns.group, columns.time
+    group, time, weight = columns.group, columns.time, columns.weight
     listed = None if columns.label_list is None else _lists(batch.columns[columns.label_list])
     labels = _labels(batch, columns.labels, ask.unknown) if columns.labels else None
     own = {batch.names[at] for at in columns.features}
@@ -432,6 +432,7 @@ def piece_of(
         split=None if split is None else part_numbers(split, batch.lines, batch.first),
         groups=None if group is None else _groups(batch, group),
         times=None if time is None else _times(batch, time, ask.date_format),
+        weights=None if weight is None else _weights(batch, weight),
         files=None if files is None else [name.strip() for name in files],
         listed=listed,
         unknown=batch.unknown if listed is not None else None,
@@ -586,6 +587,22 @@ def _times(batch: Batch, at: int, how: str | None) -> Tensor:
         row = int(np.isnan(times).argmax())
         raise ValueError(f"{batch.where(row)}: {batch.called} {batch.names[at]!r} holds no time")
     return torch.from_numpy(times)
+
+
+def _weights(batch: Batch, at: int) -> Tensor:
+    """(rows,) float64, none negative."""
+    cells, weights = _cells(batch.columns[at])[0], np.empty(batch.rows)
+    for row, cell in enumerate(cells):
+        try:
+            weights[row] = as_number(str(cell))
+        except ValueError:
+            weights[row] = np.nan
+        if not 0 <= weights[row] < np.inf:
+            raise ValueError(
+                f"{batch.where(row)}: {batch.called} {batch.names[at]!r} must hold weights, "
+                f"numbers of 0 and more, got {cell!r}"
+            )
+    return torch.from_numpy(weights)
 
 
 def day_number(cell: str, how: str | None = None) -> float:

@@ -59,7 +59,7 @@ class _Table:
         except ValueError as error:
             raise ValueError(f"line {line}: {error}".replace("no column", "no key")) from None
         c = self.columns
-        roles = (c.label_list, c.id, c.split, c.group, c.time, c.image)
+        roles = (c.label_list, c.id, c.split, c.group, c.time, c.weight, c.image)
         single = [at for at in roles if at is not None]
         self.used = {self.names[at]: at for at in (*c.texts, *c.labels, *single)}
         self.late = {*KEYS} - {*self.names}

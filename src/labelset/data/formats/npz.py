@@ -7,16 +7,19 @@ import json
 import math
 import struct
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
+import torch
 from numpy.lib import format as npy
+from torch import Tensor
 
+from labelset import check
 from labelset.data.columns import Piece
-from labelset.data.dataset import array_features, array_images, part_numbers
+from labelset.data.dataset import array_features, array_images, moments, part_numbers
 from labelset.data.description import Description
 from labelset.data.growing import GrowingLabels, check_pointers, ranges, sparse_labels
 from labelset.data.reading import reading
@@ -298,7 +301,8 @@ class Arrays(dict[str, Any]):
 
 def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
     """`X` dense (uint8 times `X_scale`) or `X_indptr`, `X_indices`, `X_shape`, `X_data`; `E` int8
-    times `scale`; `Y` or `Y_...` labels, `U_...` unknown; `split`, `label_names`, `ids`, `card`."""
+    times `scale`; `Y` or `Y_...` labels, `U_...` unknown; `split`, `label_names`, `ids`, `card`.
+    Groups, times and weights are under the keys that the description says."""
     return [_npz_piece(path, ask, role) for path in paths]
 
 
@@ -330,6 +334,9 @@ def _npz_piece(path: Path, ask: Description, role: str) -> Piece:
             names=words(held, "label_names"),
             texts=texts,
             split=part_numbers(held["split"]) if "split" in held else None,
+            groups=_role(held, ask.group_column, rows, _words),
+            times=_role(held, ask.time_column, rows, moments),
+            weights=_role(held, ask.weight_column, rows, _as_numbers),
             ids=_lines(held, "ids", ask.memory << 20),
             about=_card(held),
         )
@@ -459,6 +466,22 @@ def words(held: Arrays, key: str) -> list[str] | None:
 
 def _words(array: Array) -> list[str]:
     return [w.decode() if isinstance(w, bytes) else str(w) for w in array.tolist()]
+
+
+def _role(held: Arrays, key: str | None, rows: int, read: Callable[[Array], Any]) -> Any:
+    """What the array of a key says of each row; None where no key is asked for."""
+    if key is None:
+        return None
+    if key not in held:
+        raise ValueError(f"holds no array {key!r}: {check.nearest(key, held)}")
+    array = held.small(key)
+    if len(array.shape) < 1 or len(array) != rows:
+        raise ValueError(f"{key!r} must have an entry for each of {rows} rows, got {array.shape}")
+    return read(array)
+
+
+def _as_numbers(array: Array) -> Tensor:
+    return torch.from_numpy(array.astype(np.float64))
 
 
 def _card(held: Arrays) -> dict[str, Any]:
