@@ -88,6 +88,9 @@ def add(verb: Any) -> None:
         "installed; else none)",
     )
     verb.add_argument(
+        "--distil", action="store_true", help="fit one small network to what the blend says, too"
+    )
+    verb.add_argument(
         "--single", action="store_true", help="recommend one model even where a blend is better"
     )
     add_training(verb, epochs=None)
@@ -117,6 +120,7 @@ def plan_of(args: argparse.Namespace) -> runs.Plan:
         training=training(args),
         also=tuple(args.also),
         finetune=None if args.finetune is None else tuple(args.finetune),
+        distil=args.distil,
         single=args.single,
         seconds=seconds(args.time_budget) if args.time_budget else None,
         effort=args.effort,

@@ -131,6 +131,14 @@ class Forest:
             torch.cat(sizes) if len(sizes) == len(parts) else None,
         )
 
+    def trees(self, first: int, end: int) -> Forest:
+        """Some of its trees, one after the other, as a forest."""
+        nodes = slice(int(self.starts[first]), int(self.starts[end]))
+        before = csr.cumulate((self.feature < 0).long())
+        leaves = self.leaves[slice(int(before[nodes.start]), int(before[nodes.stop]))]
+        starts = self.starts[first : end + 1] - nodes.start
+        return Forest(self.feature[nodes], self.threshold[nodes], starts, leaves, self.width)
+
     # ---- what is in it --------------------------------------------------------------------------
 
     def __len__(self) -> int:

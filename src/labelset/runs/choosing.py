@@ -126,6 +126,8 @@ def described(key: str, found: Found) -> str:
     if key == "blend":
         weights = sorted(found.blend["weights"].items(), key=lambda item: -item[1])
         return "the blend of " + ", ".join(f"{name} ({weight:.0%})" for name, weight in weights)
+    if key == "distilled":
+        return "the network distilled from the blend"
     loss, plus, head = key.rpartition("+")
     if head == "label-names":
         return f"{loss} with a linear head that begins at label names"

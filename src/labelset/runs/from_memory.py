@@ -31,6 +31,7 @@ def compare_rows(
     optimise: str = "f1-micro",
     also: Sequence[str] = (),
     finetune: Sequence[str] | None = None,
+    distil: bool = False,
     single: bool = False,
     time_budget: float | None = None,
     effort: str = "normal",
@@ -63,6 +64,7 @@ def compare_rows(
     finetune : pretrained networks for texts or pictures, which are trained whole: a folder, an
         installed package, a name of the Hugging Face hub, or "package.module:function". None: of
         texts, where there is a GPU, MiniLM if its package is installed.
+    distil : fit one small network to what the blend says, too.
     optimise : the metric that chooses.
     time_budget : seconds for all fitting.
     effort : quick, normal or best: how much is tried.
@@ -88,6 +90,7 @@ def compare_rows(
         optimise=optimise,
         also=tuple(also),
         finetune=None if finetune is None else tuple(finetune),
+        distil=distil,
         single=single,
         seconds=time_budget,
         effort=effort,

@@ -85,6 +85,8 @@ class Plan:
     package, a name of the hub, `package.module:function`, or `transformer:model=...,layers=2`;
     `text`: a small network from scratch.
     None: for texts and with a GPU MiniLM, where its package is installed, and else none."""
+    distil: bool = False
+    """Fit one small network to what the blend says, as one more candidate."""
     single: bool = False
     """Recommend one model, even where a blend is better."""
     seconds: float | None = None

@@ -281,22 +281,24 @@ def suits(dataset: Dataset, plan: Plan) -> bool:
 def search(dataset: Dataset, plan: Plan, shelf: Shelf, progress: Progress | None = None) -> Found:
     """Fit all candidates to a data set that has a split, and keep them on a shelf."""
     context = Search(dataset, plan, shelf, progress)
+    entries = context.entries
     for name, family in FAMILIES.items():
-        entry = shelf.finished(name)
-        if entry is None:
-            entry = _searched(context, family)
-            shelf.finish(name, entry)
-        context.entries[name] = entry
-    entries = context.entries.values()
-    tasks, failed = _tasks(entries), _reasons(entries, "failed")
-    blended, test = blend(context, tasks)
-    sentence = context.development.sentence
-    left_out, not_tried = _reasons(entries, "left_out"), plan.not_tried(dataset)
-    return Found([*tasks, *blended], failed, left_out, test, sentence, not_tried)
+        entries[name] = _searched(context, name, family)
+    blended, test = blend(context, _tasks(entries.values()))
+    if plan.distil:
+        from labelset.runs.distil import distilled
+
+        entries["distilled"] = _searched(context, "distilled", distilled)
+    every = entries.values()
+    tasks, failed = [*_tasks(every), *blended], _reasons(every, "failed")
+    left_out, not_tried = _reasons(every, "left_out"), plan.not_tried(dataset)
+    return Found(tasks, failed, left_out, test, context.development.sentence, not_tried)
 
 
-def _searched(search: Search, family: Family) -> Entry:
+def _searched(search: Search, name: str, family: Family) -> Entry:
     """Every candidate of a family, kept, or why there is none."""
+    if (known := search.shelf.finished(name)) is not None:
+        return known
     entry: Entry = {"tasks": [], "failed": {}, "left_out": {}}
     for task, fitted in family(search):
         if isinstance(fitted, Known):
@@ -314,6 +316,7 @@ def _searched(search: Search, family: Family) -> Entry:
             news = {"done": True, kind: lost.reason}
         if search.progress is not None:
             search.progress(task, news | {"seconds": time.monotonic() - search.began})
+    search.shelf.finish(name, entry)
     return entry
 
 
@@ -368,13 +371,13 @@ def _screened(
     tried = [
         (task, strength)
         for task in tasks
-        for strength in strengths(_problem(search, task).loss, search.sparse)
+        for strength in strengths(problem_of(search, task).loss, search.sparse)
     ]
     fits = solve(
         search.inputs[screen.rows],
         screen.labels,
         screen.folds,
-        [_problem(search, task, strength) for task, strength in tried],
+        [problem_of(search, task, strength) for task, strength in tried],
         final="none",
         seconds=seconds,
     )
@@ -393,11 +396,11 @@ def _screened(
 def _solved(search: Search, task: Task, strength: float, seconds: float | None) -> Fitted | Failed:
     """With the strength of the trial; where there are many more rows, also with those about it."""
     development, features = search.development, search.features
-    loss, weights = _problem(search, task).loss, features.shape[1] * development.labels.n
+    loss, weights = problem_of(search, task).loss, features.shape[1] * development.labels.n
     costly = together(loss) or loss.saturates_positives or loss.saturates_negatives
     few = len(development.rows) <= SAMPLE
     about = (1.0,) if few or costly or not search.sparse or weights > WEIGHTS else ABOUT
-    problems = [_problem(search, task, strength * factor) for factor in about]
+    problems = [problem_of(search, task, strength * factor) for factor in about]
     fits = solve(features, development.labels, development.folds, problems, seconds=seconds)
     return fits[0] if len(fits) == 1 else _best(search, fits)
 
@@ -407,7 +410,7 @@ def label_names(search: Search) -> Iterator[Outcome]:
     than to 0: for labels with few positives, which decide how far."""
     development, features, texts = search.development, search.features, search.label_texts
     tasks = _tasks([search.entries["linear"]])
-    heads = [task for task in tasks if _problem(search, task).by_label]
+    heads = [task for task in tasks if problem_of(search, task).by_label]
     if texts is None or not heads:
         return
 
@@ -424,14 +427,15 @@ def label_names(search: Search) -> Iterator[Outcome]:
         features,
         development.labels,
         development.folds,
-        label_text.with_priors(_problem(search, best, strength), several),
+        label_text.with_priors(problem_of(search, best, strength), several),
         seconds=search.seconds,
         vectors=label_text.vectors(search.encoder, search.dataset, texts),
     )
     yield Task(best.loss, "label-names", 0), _best(search, fits, "map@class")
 
 
-def _problem(search: Search, task: Task, strength: float = 1.0) -> Problem:
+def problem_of(search: Search, task: Task, strength: float = 1.0) -> Problem:
+    """What is solved for a candidate with a head."""
     loss, loss_settings = parse(task.loss)
     head, head_settings = parse(task.head)
     if head == "dft":

@@ -89,7 +89,7 @@ def extra_trees(
             settings
         )
     x, y = _matrix(features), _Targets(labels)
-    members = int(folds.max()) + 1
+    members = max(int(folds.max()) + 1, 1)  # without any fold one forest, of all rows
     out: list[Fitted | Failed] = []
     for at, setting in enumerate(settings):
         start = time.monotonic()
@@ -239,7 +239,7 @@ def _members(
 ) -> tuple[Tensor, Forest]:
     """Out-of-fold log-odds, and the trees of all members."""
     fold = folds.cpu().numpy()
-    members = int(fold.max()) + 1
+    members = max(int(fold.max()) + 1, 1)
     scores = torch.zeros(len(fold), y.labels)
     forests = []
     for member in range(members):
