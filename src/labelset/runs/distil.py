@@ -27,7 +27,7 @@ from labelset.losses import read_loss
 from labelset.model import Blend, Forest, Mlp
 from labelset.runs.plan import Task
 from labelset.runs.search import BLEND, Outcome, Search, problem_of
-from labelset.train._solution import spread
+from labelset.train import spread
 from labelset.train.fitted import Failed, Fitted
 from labelset.train.kernel_ridge import kernel_ridge
 from labelset.train.members import MlpSettings, fit_members, for_shape

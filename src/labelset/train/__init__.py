@@ -7,6 +7,7 @@ from labelset.lazy import door
 if TYPE_CHECKING:
     from labelset.files import Busy
     from labelset.train._checkpoint import BadCheckpoint
+    from labelset.train._solution import spread
     from labelset.train._state import Training, linked
     from labelset.train.fitted import Diverged, Failed, Fitted
     from labelset.train.members import MlpSettings, fit_members
@@ -35,5 +36,6 @@ __all__ = [
     "linked",
     "pseudo_label",
     "relabelled",
+    "spread",
     "train",
 ]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from labelset.labels import Labels
-from labelset.losses import Loss, Separable, Sum
-from labelset.train.weighted import weighted_loss
+from labelset.losses import Loss, Separable
+from labelset.train.counted import weighted_loss
 
 SPAN, POINTS = 16.0, 2049
 """Tables run from -SPAN to SPAN; csrc/solve/passes.c has the same numbers."""
@@ -70,6 +70,8 @@ def objective(loss: Loss, labels: Labels) -> Callable[[Tensor, Any], Tensor]:
     if parts is not None and labels.weights is None:
         return sum_of(parts)
     if parts is not None:
+        from labelset.losses import Sum
+
         summed = tuple((weight, replace(part, reduction="sum")) for weight, part in parts)
         loss = Sum(parts=summed, reduction="sum")
     own = weighted_loss(loss, labels)

@@ -25,8 +25,8 @@ from labelset.torch_private import adamw
 from labelset.train._checkpoint import Checkpoint
 from labelset.train._optimiser import share
 from labelset.train._solution import Rows
+from labelset.train.counted import refusal, repeated, weighted_loss
 from labelset.train.fitted import Diverged, Failed, Fitted
-from labelset.train.weighted import refusal, repeated, weighted_loss
 
 SPARSE = 0.1
 """Up to this share of features that are not 0, a batch is multiplied as sparse rows."""

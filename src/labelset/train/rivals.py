@@ -1,7 +1,6 @@
 """Rivals: forests, label frequencies, and any scikit-learn estimator, by the folds of the others.
 
-They are what everybody has at hand, so whatever else is offered must stand beside them. Trees are
-often the best candidate on small tables, and blends gain from them because they err differently.
+Trees are often the best candidate on small tables, and blends gain, as they err differently.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from labelset.data import SparseRows
 from labelset.heads import Head, build
 from labelset.labels import Labels
 from labelset.model import Forest, log_odds
+from labelset.train.counted import repeated
 from labelset.train.fitted import Failed, Fitted
-from labelset.train.weighted import repeated
 
 SAMPLE = 2000
 """Rows on which one tree is grown to estimate what all will take."""
@@ -148,8 +147,7 @@ class _Targets:
         self.labels = labels.n
         self.hits, self.free = self.on, self.unknown
         self.size = np.ones(len(labels))
-        self.weight: Array | None = None
-        """(rows,) what rows count when trees are split; None where they count alike."""
+        self.weight: Array | None = None  # (rows,) what rows count when trees are split
         if labels.weights is not None:
             each = np.asarray(labels.weights).reshape(len(labels), -1)
             self.size, self.weight = each.max(1), each.mean(1)

@@ -18,9 +18,9 @@ from labelset.train._dual_passes import DualPasses, Step, is_built
 from labelset.train._full_batch import Jobs, by_columns, jointly, of_head
 from labelset.train._slopes import separable_parts, slope_tables, stages
 from labelset.train._solution import Rows, Solution, Watch, spread
+from labelset.train.counted import refusal
 from labelset.train.fitted import Failed, Fitted
 from labelset.train.task import seeded
-from labelset.train.weighted import refusal
 
 STRENGTHS = (0.05, 0.25, 1.0, 4.0)
 """Of a loss as curved as the squared hinge; see `strengths`."""

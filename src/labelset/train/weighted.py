@@ -47,30 +47,6 @@ class Weighted(DelegatingLoss):
         return torch.stack(parts).sum(0)
 
 
-def weighted_loss(loss: Loss, labels: Labels) -> Loss:
-    """The loss as it is, or by the weights that the labels carry; ValueError where it has none."""
-    return loss if labels.weights is None else Weighted(of=loss)
-
-
-def repeated(labels: Labels) -> Tensor | None:
-    """Numbers of the rows, each as often as it counts; None where weights say no such thing."""
-    weights = labels.row_weights
-    if weights is None or not bool((weights == weights.round()).all()):
-        return None
-    return torch.arange(len(labels)).repeat_interleave(weights.long())
-
-
-def refusal(loss: Loss, labels: Labels) -> str | None:
-    """Why nothing can be fitted with a loss by what these labels count; None where it can."""
-    if labels.weights is None or repeated(labels) is not None:
-        return None
-    try:
-        weighted_loss(loss, labels)(torch.zeros(1, labels.n), labels[:1])
-    except ValueError as why:
-        return str(why)
-    return None
-
-
 def _added(loss: Loss) -> list[tuple[float, Loss]]:
     """What a sum adds up, with its factors."""
     if isinstance(loss, SPAPairs):
