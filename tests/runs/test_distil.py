@@ -17,7 +17,7 @@ from labelset.runs.shelf import InMemory
 from labelset.train import MlpSettings, members
 
 NARROW = MlpSettings(width=16, layers=1, dropout=0.2, noise=0.2, lr=0.02, epochs=12, batch=32)
-SMALL = Effort((3, 3), 2, ("bce",), 4)
+SMALL = Effort((3, 3), 2, ("bce",), 4, 1)
 
 
 def rows(count=160):

@@ -49,6 +49,10 @@ def distilled(search: Search) -> Iterator[Outcome]:
         yield DISTILLED, Failed("there is no blend that it could learn from")
         return
     began, blend = time.perf_counter(), search.shelf.model(BLEND).estimator
+    if blend.parts[0].view is not None:
+        reason = "the blend has networks that are trained whole, and read more than features"
+        yield DISTILLED, Failed(reason)
+        return
     development = search.development
     folds, labels = development.folds, development.labels
     members = int(folds.max()) + 1
