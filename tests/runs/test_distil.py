@@ -14,7 +14,7 @@ from labelset.runs.distil import _mixed, _refitted, distilled
 from labelset.runs.folds import Development
 from labelset.runs.search import EFFORT, FAMILIES, Effort, Search
 from labelset.runs.shelf import InMemory
-from labelset.train import MlpSettings, members
+from labelset.train import MlpSettings, members, solve
 
 NARROW = MlpSettings(width=16, layers=1, dropout=0.2, noise=0.2, lr=0.02, epochs=12, batch=32)
 SMALL = Effort((3, 3), 2, ("bce",), 4, 1)
@@ -40,7 +40,8 @@ def small(monkeypatch):
 def test_a_teacher_has_not_seen_the_fold(small, given, monkeypatch):
     """Labels of a fold may be whatever they are: those who teach its network are the same, but for
     settings that all folds choose, of which there is one each here."""
-    for name in ("STRENGTHS", "GAMMAS", "RIDGES"):
+    monkeypatch.setattr(solve, "STRENGTHS", (1.0,))
+    for name in ("GAMMAS", "RIDGES"):
         monkeypatch.setattr(search, name, (1.0,))
     x, y = rows(60)
     fold = torch.arange(60) % 3

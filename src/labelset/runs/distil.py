@@ -25,6 +25,7 @@ from labelset.heads import Head
 from labelset.labels import Labels
 from labelset.losses import read_loss
 from labelset.model import Blend, Forest, Mlp
+from labelset.runs import label_text
 from labelset.runs.plan import Task
 from labelset.runs.search import BLEND, Outcome, Search, problem_of
 from labelset.train import spread
@@ -140,8 +141,14 @@ def _refitted(search: Search, task: Task, model: Any, k: int) -> Any:
     given = search.features[rows], development.labels[rows], torch.full((len(rows),), -1)
     fits: list[Fitted | Failed]
     if isinstance(model, Head):
-        problem = problem_of(search, task, about["strength"])
-        fits = solve(*given, [problem], seconds=search.seconds)
+        like = replace(task, head="linear") if task.head == "label-names" else task
+        problem = replace(
+            problem_of(search, like, about["strength"]), prior=about.get("prior", 0.0)
+        )
+        texts, vectors = search.label_texts, None
+        if problem.prior and texts is not None:
+            vectors = label_text.vectors(search.encoder, search.dataset, texts)
+        fits = solve(*given, [problem], seconds=search.seconds, vectors=vectors)
     elif isinstance(model, Mlp):
         settings = MlpSettings(**about["settings"] | {"loss": read_loss(about["settings"]["loss"])})
         fits = fit_members(*given, [settings], seconds=search.seconds)
