@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,12 +15,14 @@ from labelset.heads import Head, store_by_feature
 from labelset.labels import Labels
 from labelset.losses import AxisLoss, ConfusionLoss, Loss, Separable, describe_loss
 from labelset.train._dual_passes import DualPasses, Step, is_built
-from labelset.train._full_batch import Jobs, by_columns, jointly, of_head
 from labelset.train._slopes import separable_parts, slope_tables, stages
 from labelset.train._solution import Rows, Solution, Watch, spread
 from labelset.train.counted import refusal
 from labelset.train.fitted import Failed, Fitted
 from labelset.train.task import seeded
+
+if TYPE_CHECKING:
+    from labelset.train._full_batch import Jobs
 
 STRENGTHS = (0.05, 0.25, 1.0, 4.0)
 """Of a loss as curved as the squared hinge; see `strengths`."""
@@ -102,6 +104,8 @@ def solve(
         solutions[i], jobs = _jointly(candidates[i], rows, seed, watch)
         todo += jobs
     for group in separately:
+        from labelset.train._full_batch import by_columns
+
         settings = [(candidates[i].strength, candidates[i].prior) for i in group]
         several, jobs = by_columns(rows, stages(candidates[group[0]].loss), settings, watch)
         solutions |= zip(group, several, strict=True)
@@ -115,6 +119,8 @@ def solve(
 
 def _jointly(problem: Problem, rows: Rows, seed: int, watch: Watch) -> tuple[Solution, Jobs]:
     """A problem that is not a sum over labels."""
+    from labelset.train._full_batch import jointly, of_head
+
     each = stages(problem.loss)
     if problem.head == "linear" and not problem.head_settings:
         return jointly(rows, each, problem.strength, watch)
