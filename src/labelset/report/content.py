@@ -86,6 +86,9 @@ class ReportInput:
     """What is needed to run it again, as JSON."""
     files: dict[str, str] = field(default_factory=dict)
     """What a file is -> its path, relative to the report."""
+    reasons: dict[str, Any] = field(default_factory=lambda: {"rows": {}, "weights": {}})
+    """Why rows have their labels by the recommended candidate, and the largest weights of labels,
+    as `Comparison.reasons` has them."""
     notes: Sequence[str] = ()
     """What else a reader must know to read the figures aright."""
 
@@ -204,6 +207,7 @@ def as_input(found: Comparison) -> ReportInput:
         best=found.best,
         texts=test.get("texts"),
         images=test.get("images"),
+        reasons=found.reasons(),
         settings=_settings(found, about),
         files={
             "every figure": "results.csv",

@@ -15,8 +15,19 @@ from labelset.report.content import ReportInput
 from labelset.report.payload import payload
 
 SCRIPTS = (
-    *("elements", "unpack", "counts", "query", "diagram", "charts", "tables", "state", "rows"),
-    *("copy", "candidates", "explore", "readings", "curves", "labels"),
+    *(
+        "elements",
+        "unpack",
+        "counts",
+        "query",
+        "diagram",
+        "charts",
+        "tables",
+        "state",
+        "rows",
+        "why",
+    ),
+    *("why", "copy", "candidates", "explore", "readings", "curves", "labels"),
     *("sets", "proofs", "together", "errors", "ask", "rerun", "report"),
 )
 """The files of `browser/`, in the order in which they build on each other."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         reopened,
         table_rows,
     )
+    from labelset.runs.folder import likely_missing, worst_rows
     from labelset.runs.from_memory import compare_rows
     from labelset.runs.judging import (
         Judge,
@@ -63,6 +64,7 @@ __all__ = [
     "is_done",
     "judge_again",
     "judgement_of",
+    "likely_missing",
     "parse",
     "proof_of",
     "read_label_texts",
@@ -76,6 +78,7 @@ __all__ = [
     "table_rows",
     "threshold_intervals",
     "tune",
+    "worst_rows",
 ]
 
 DEFAULT_LOSSES = (*("bce", "focal", "asl", "spa", "two-way", "sigmoid-f1", "hill", "splc"),)

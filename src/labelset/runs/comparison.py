@@ -27,7 +27,7 @@ from labelset.model import COMPARED, SavedModel, Split
 from labelset.ranks import Ranks
 from labelset.runs import PARALLEL
 from labelset.runs.choosing import affordable, choose_found, described
-from labelset.runs.folder import PLAN, SHOWN, begin, failure
+from labelset.runs.folder import PLAN, SHOWN, begin, failure, reasons, with_sum, without_sum
 from labelset.runs.judging import FIGURES, JUDGEMENT, PLAIN, Judged, Judgement, Key, stage_of
 from labelset.runs.plan import Plan, Task
 from labelset.runs.resample import draws
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 COSTS = ("seconds", "ms_per_row", "megabytes")
 """Of fitting, of scoring a row, and of the model."""
+REASONS = "reasons.json"
 BEST = "best"
 """The folder of the recommended model."""
 
@@ -146,6 +147,12 @@ class Comparison:
         if "texts" in held:
             return {"texts": held["texts"].tolist()}
         return {"images": torch.from_numpy(held["images"])}
+
+    def reasons(self) -> dict[str, Any]:
+        """Why test rows worth a look have their labels by the recommended model, and the largest
+        weights of labels; nothing where none were kept."""
+        path = self.out / REASONS
+        return without_sum(path) if path.is_file() else {"rows": {}, "weights": {}}
 
     def run(self, key: str, seed: int = 0) -> SavedModel:
         """A trained model of a candidate; that of the first seed has calibrator and rule."""
@@ -373,6 +380,7 @@ def _write(found: Comparison, dataset: Dataset) -> None:
     run.splits["train"] = Split(dataset.part("train").labels)
     run.save(found.out / BEST)
     write_bytes(found.out / BEST / JUDGEMENT, verdict)
+    write_bytes(found.out / REASONS, with_sum(reasons(run, dataset.part("test"))))
     _write_csv(found.out / "results.csv", found.rows)
     lines = [
         {"candidate": key, **asdict(standing)}

@@ -1,10 +1,11 @@
-"""RUN on disk: what is compared, which models are done, and the rows that are shown."""
+"""RUN on disk: what is compared, which models are done, the rows that are shown, and why."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from labelset.data.store import blocks
 from labelset.files import file_sum, versions, write_bytes, write_with
 from labelset.labels import Labels
 from labelset.model import SavedModel, Split
-from labelset.runs.judging import FIGURES, JUDGEMENT, Judge
+from labelset.runs.judging import FIGURES, JUDGEMENT, Judge, rounded, stored_probabilities
 from labelset.runs.plan import Plan
 
 FILE = "done.json"
@@ -167,3 +168,114 @@ def _as_bytes(images: Tensor | StoredRows) -> Iterator[np.ndarray[Any, Any]]:
         if block.dtype != torch.uint8:
             block = ((block - low) / (high - low).clamp(min=1e-9) * 255).to(torch.uint8)
         yield block.numpy()
+
+
+# ---- rows worth a look --------------------------------------------------------------------------
+
+MOST = 60  # rows, and entries, of each kind
+LISTED = 12  # labels of one row, of each kind
+TINY = 1e-12  # a probability of 0 would make every other row look right
+TERMS = 8  # of a reason, and of the weights of a label
+TOGETHER = 16  # rows
+SECONDS = 10.0  # after which no more rows are explained
+WEIGHED = 1000  # labels, the most frequent ones
+
+
+def worst_rows(p: Tensor, decided: Tensor, truth: Tensor, most: int = MOST) -> list[dict[str, Any]]:
+    """The rows with the largest log loss, summed over known labels.
+
+    p, decided, truth: (rows, labels) probabilities, decisions, and 0 off, 1 on, 2 unknown. Each row
+    has `on`, its labels with their probabilities, and `extra`, those predicted though off, the most
+    surprising first; `more` says how many of both are not listed.
+    """
+    loss = _log_loss(p, truth)
+    order = loss.argsort(descending=True, stable=True)[:most].tolist()
+    return [_row(row, float(loss[row]), p[row], decided[row], truth[row]) for row in order]
+
+
+def _row(row: int, loss: float, p: Tensor, decided: Tensor, truth: Tensor) -> dict[str, Any]:
+    on, extra = truth == 1, (truth == 0) & decided
+    listed = {"on": _listed(on, 1 - p, p, decided), "extra": _listed(extra, p, p, decided)}
+    more = int(on.sum() + extra.sum()) - sum(map(len, listed.values()))
+    return {"row": row, "loss": rounded([loss])[0], "more": more, **listed}
+
+
+def likely_missing(p: Tensor, truth: Tensor, most: int = MOST) -> list[list[Any]]:
+    """[row, label, probability] of the most confident labels that are off, best first."""
+    off = p.masked_fill(truth != 0, -1.0)
+    best = off.flatten().topk(min(most, off.numel()))
+    n = p.shape[1]
+    return [
+        [int(at) // n, int(at) % n, rounded([value])[0]]
+        for value, at in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        if value >= 0.5
+    ]
+
+
+def _log_loss(p: Tensor, truth: Tensor) -> Tensor:
+    """(rows,) float64: -log p where on, -log(1 - p) where off, added up."""
+    total = torch.zeros(len(p), dtype=torch.float64)
+    for first in range(0, len(p), 1024):
+        block, y = p[first : first + 1024].double(), truth[first : first + 1024]
+        right = torch.where(y == 1, block, 1 - block).clamp(TINY, 1.0)
+        total[first : first + 1024] = -right.log().masked_fill(y == 2, 0.0).sum(1)
+    return total
+
+
+def _listed(which: Tensor, surprise: Tensor, p: Tensor, decided: Tensor) -> list[list[Any]]:
+    """[label, probability, whether predicted], the most surprising first."""
+    labels = which.nonzero().flatten()
+    best = labels[surprise[labels].argsort(descending=True, stable=True)][:LISTED]
+    return [[j, rounded([float(p[j])], 3)[0], int(decided[j])] for j in best.tolist()]
+
+
+def reasons(run: SavedModel, test: Dataset) -> dict[str, Any]:
+    """Why the labels of test rows worth a look are, or are not, predicted: `rows`, by their number;
+    and the largest `weights` of labels, by theirs, where the model has any.
+
+    Empty where the model, or its encoder, is kept in no file.
+    """
+    if not run.can_score or not len(test):
+        return {"rows": {}, "weights": {}}
+    from labelset.model import Explainer
+
+    truth = run.scored("test").labels.to("cpu").dense().nan_to_num(2.0).to(torch.uint8)
+    scores = run.scored("test").scores
+    assert scores is not None
+    p = stored_probabilities(run)
+    decided = run.predictor.decide(p).to("cpu").dense(torch.bool)
+    asked: dict[int, dict[int, None]] = {}
+    for entry in worst_rows(p, decided, truth):
+        of_row = asked.setdefault(entry["row"], {})
+        of_row |= {label: None for label, *_ in entry["on"] + entry["extra"]}
+    for row, label, _ in likely_missing(p, truth):
+        asked.setdefault(row, {})[label] = None
+    explainer, start = Explainer(run, TERMS), time.monotonic()
+    rows: dict[str, list[dict[str, Any]]] = {}
+    numbers = {name: at for at, name in enumerate(run.names)}
+    for at in range(0, len(asked), TOGETHER):
+        if time.monotonic() - start > SECONDS:
+            break
+        some = [*asked][at : at + TOGETHER]
+        labels = [[*asked[row]] for row in some]
+        for reason in explainer(test.rows(torch.tensor(some)), labels, scores[some]):
+            plain = reason.as_json() | {"label": numbers[reason.label]}
+            plain["members"] = [[each.name, each.value] for each in reason.members]
+            rows.setdefault(str(some[reason.row]), []).append(plain)
+    return {"rows": rows, "weights": _weights(run, truth, numbers)}
+
+
+def _weights(
+    run: SavedModel, truth: Tensor, numbers: dict[str, int]
+) -> dict[str, list[dict[str, Any]]]:
+    often = (truth == 1).sum(0).argsort(descending=True, stable=True)[:WEIGHED].tolist()
+    try:
+        found = run.weights(often, TERMS)
+    except ValueError:  # it has none
+        return {}
+    each: dict[str, list[dict[str, Any]]] = {}
+    for one in found:
+        terms = [[name, rounded([value], 4)[0]] for name, value in one.terms]
+        about = {"kind": one.kind, "member": one.member, "terms": terms}
+        each.setdefault(str(numbers[one.label]), []).append(about)
+    return each

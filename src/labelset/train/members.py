@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -22,11 +22,13 @@ from labelset.losses import Loss, Separable, as_loss, describe_loss
 from labelset.model import Mlp
 from labelset.model.mlp import units
 from labelset.torch_private import adamw
-from labelset.train._checkpoint import Checkpoint
 from labelset.train._optimiser import share
 from labelset.train._solution import Rows
 from labelset.train.counted import refusal, repeated, weighted_loss
 from labelset.train.fitted import Diverged, Failed, Fitted
+
+if TYPE_CHECKING:
+    from labelset.train._checkpoint import Checkpoint
 
 SPARSE = 0.1
 """Up to this share of features that are not 0, a batch is multiplied as sparse rows."""
@@ -531,6 +533,8 @@ class _Training:
     def continue_in(self, folder: Path, every: float | None) -> None:
         """Keep the state in a folder of its own, named by what is fitted on what, and go on from
         what is there."""
+        from labelset.train._checkpoint import Checkpoint
+
         about: Mapping[str, Any] = {
             "settings": self.settings.as_json(),
             "seed": self.seed,

@@ -19,7 +19,6 @@ from labelset.train._slopes import separable_parts, slope_tables, stages
 from labelset.train._solution import Rows, Solution, Watch, spread
 from labelset.train.counted import refusal
 from labelset.train.fitted import Failed, Fitted
-from labelset.train.task import seeded
 
 if TYPE_CHECKING:
     from labelset.train._full_batch import Jobs
@@ -126,6 +125,8 @@ def _jointly(problem: Problem, rows: Rows, seed: int, watch: Watch) -> tuple[Sol
         return jointly(rows, each, problem.strength, watch)
 
     def new() -> Head:
+        from labelset.train.task import seeded
+
         width, n = rows.features.shape[1], rows.labels.n
         with seeded(seed, "head"):
             head = heads.build(problem.head, features=width, labels=n, **problem.head_settings)

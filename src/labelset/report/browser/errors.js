@@ -37,7 +37,7 @@ function worstCard(rows) {
   const place = (row) => chosen.rows.place.get(row);
   const table = sortedTable({ caption: "Rows by how wrong they are", rows, page: 10, sort: { at: 1, way: -1 },
     search: (row) => [rowWords(place(row.row)), ...[...row.on, ...row.extra].map(([label]) => data.names[label])].join(" "), columns: [
-      { title: "Row", kind: "text", cell: (row) => [rowCard(place(row.row)), judgedChips(row)] },
+      { title: "Row", kind: "text", cell: (row) => [rowCard(place(row.row)), judgedChips(row), why(row.row)] },
       { title: "Surprise", about: "Log loss summed over labels", key: (row) => row.loss, cell: (row) => fixed(row.loss, 1) },
     ] });
   const key = (kind, words) => [h("span", { class: `chip ${kind}` }, words), " "];
@@ -51,7 +51,7 @@ function missingCard(entries) {
     search: (entry) => `${data.names[entry[1]]} ${rowWords(place(entry))}`, columns: [
       { title: "Row", kind: "text", cell: (entry) => rowCard(place(entry)) },
       { title: "Label", kind: "text", key: (entry) => data.names[entry[1]],
-        cell: (entry) => h("span", { class: "chip extra" }, named(data.names[entry[1]])) },
+        cell: (entry) => [h("span", { class: "chip extra" }, named(data.names[entry[1]])), why(entry[0], entry[1])] },
       { title: "Probability", key: (entry) => entry[2], cell: (entry) => precise(entry[2]) },
     ] });
   return card("Likely missing labels", h("p", { class: "note" },

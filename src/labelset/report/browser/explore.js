@@ -4,7 +4,7 @@ function exploreSection() {
   const made = section("explore", "Explore", "Move the threshold: every number and curve below follows. ",
     "They are of all ", whole(data.count), " test rows.");
   const about = h("p", { class: "lead" }), figures = h("div", { class: "figures" });
-  made.append(about, h("div", { class: "panel" }, controls(), readings()), figures, labelTable());
+  made.append(about, h("div", { class: "panel" }, controls(), readings()), figures, weightsCard(), labelTable());
   on("candidate", (c) => about.replaceChildren(...described(c)));
   on("label", (c) => drawFigures(c, figures));
   on("thresholds", (c) => drawThreshold(c, figures));

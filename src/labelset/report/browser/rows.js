@@ -9,6 +9,7 @@ async function loadRows() {
   data.on = more.on;
   data.known = more.known;
   chosen.truth = more.truth;
+  chosen.reasons = await unpack(data.reasons);
   chosen.rows = { ...held, place: new Map(Array.from(held.shown, (row, at) => [row, at])) };
   if (rows.pictures) {
     const pictures = await unpackAll({ at: rows.pictures.at, data: rows.pictures.data });
