@@ -7,12 +7,12 @@ import zlib
 import numpy as np
 import pytest
 
-import labelset as ls
 from labelset.cli import main
+from labelset.data import Dataset
 from labelset.model import SavedModel
 from labelset.report import as_input, write_report
 from labelset.report.payload import payload
-from labelset.runs import reopened
+from labelset.runs import Plan, compare, reopened
 from labelset.runs.folder import with_sum
 
 EVIL = '</script><img src=x onerror="window.hurt=1">'
@@ -27,7 +27,8 @@ def folder(tmp_path_factory):
     texts = [" ".join(words[row]) + f" n{at}" for at, row in enumerate(on)]
     y = on[:, :2] ^ (g.random((120, 2)) < 0.08)
     out = tmp_path_factory.mktemp("reasons") / "run"
-    ls.compare(texts, y, names=["wet", EVIL], losses=["bce"], single=True, out=out)
+    rows = Dataset.from_arrays(None, y, texts=texts, names=["wet", EVIL])
+    compare(rows, Plan(losses=("bce",), seeds=1, training={"epochs": 3}), out)
     return out
 
 
@@ -48,7 +49,7 @@ def test_the_reasons_are_those_of_the_recommended_model(folder):
             total = reason["base"] + sum(v for _, v in reason["terms"]) + reason["rest"]
             assert total == pytest.approx(score, abs=1e-3)
     weighs = reasons["weights"]["0"][0]["terms"]
-    assert weighs[0][0] == '"rain"'
+    assert '"rain"' in dict(map(tuple, weighs))
     due = found.best_model.weights([names[0]], top=8)[0].terms
     assert [name for name, _ in weighs] == [name for name, _ in due]
 
