@@ -17,6 +17,7 @@ from labelset.runs import Plan, Task, choose_model, compare, reopened, search, t
 from labelset.runs.choosing import affordable, choose_found
 from labelset.runs.comparison import COSTS
 from labelset.runs.folds import Development
+from labelset.runs.shelf import InMemory
 
 FAMILIES = {"bce+linear", "frequency", "kernel-ridge", "extra-trees", "bce+mlp", "asl+mlp", "blend"}
 
@@ -453,3 +454,13 @@ def test_weights_are_heeded_remembered_and_no_feature(tmp_path, capsys):
     value = next(s.mean for s in found.standings["bce+linear"] if s.metric == "map@class")
     repeated = build("map@class")(part.scores[again], replace(part.labels, weights=None)[again])
     assert value == pytest.approx(repeated)
+
+
+def test_time_for_judging_is_kept_back():
+    here = search.Search(data(60), Plan(seconds=100.0, losses=("bce",)), InMemory())
+    before = here.seconds
+    here.judging = 20.0
+    assert before - 60.0 - 5.0 < here.seconds < before - 60.0 + 1e-3
+    here.judging = 50.0
+    assert here.seconds == 0.0
+    assert search.Search(data(60), Plan(losses=("bce",)), InMemory()).seconds > 0

@@ -62,7 +62,7 @@ def add(verb: Any) -> None:
         "positives (their names, where texts and names are words)",
     )
     verb.add_argument("--missing", type=float, help="drop this share of training positives")
-    verb.add_argument("--time-budget", metavar="TIME", help="for all fitting: 90s, 10m, 2h")
+    verb.add_argument("--time-budget", metavar="TIME", help="for fitting and judging: 90s, 10m, 2h")
     verb.add_argument(
         "--effort",
         choices=runs.EFFORTS,

@@ -66,7 +66,7 @@ def compare_rows(
         texts, where there is a GPU, MiniLM if its package is installed.
     distil : fit one small network to what the blend says, too.
     optimise : the metric that chooses.
-    time_budget : seconds for all fitting.
+    time_budget : seconds for fitting and judging.
     effort : quick, normal or best: how much is tried.
     max_ms, max_mb : milliseconds for a row and megabytes that the recommended model may take.
     label_texts : what labels are about, for those with few positives; None: their names.

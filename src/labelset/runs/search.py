@@ -58,6 +58,8 @@ GRAM = 6_000
 """Rows up to which a kernel is tried."""
 GAMMAS, RIDGES = (0.5, 1.0, 2.0), (0.1, 0.5, 2.0)
 """Of kernel ridge: how fast a kernel fades, over the mean squared distance from the mean."""
+JUDGEMENTS = 3
+"""That are still due when a candidate is fitted: its own, the blend's, and the nested test."""
 USUAL = 120.0
 """Seconds that a family may take where no budget is given."""
 NUMBERS = 1 << 28
@@ -122,6 +124,8 @@ class Search:
     shelf: Shelf
     progress: Progress | None = None
     began: float = field(default_factory=time.monotonic)
+    judging: float = 0.0
+    """Seconds that the longest judgement of a candidate took so far."""
     entries: dict[str, Entry] = field(default_factory=dict)
     """What came of each family so far."""
 
@@ -165,10 +169,12 @@ class Search:
 
     @property
     def seconds(self) -> float:
-        """That a family may take: what is left of the budget, or else as much as is usual."""
+        """That a family may take: what is left of the budget when all has been judged, as far as
+        the longest judgement so far tells; or else as much as is usual."""
         if self.plan.seconds is None:
             return USUAL
-        return max(self.plan.seconds - (time.monotonic() - self.began), 0.0)
+        left = self.plan.seconds - (time.monotonic() - self.began)
+        return max(left - JUDGEMENTS * self.judging, 0.0)
 
     def value(self, fitted: Fitted, development: Development, metric: str | None = None) -> float:
         """The metric that was asked for, larger is better, with its best thresholds."""
@@ -205,7 +211,9 @@ class Search:
         except Broken as error:
             return Failed(str(error))
         each = 1000 * (time.perf_counter() - began) / max(len(numbers), 1)
+        began = time.perf_counter()
         self.put(task, fitted, scores if len(test) else None, {"ms_per_row": each})
+        self.judging = max(self.judging, time.perf_counter() - began)
         return None
 
     def put(self, task: Task, fitted: Fitted, test: Tensor | None, about: dict[str, Any]) -> None:
