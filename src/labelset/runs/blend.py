@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labelset import check, decide, inputs
+from labelset import calibrate, check, decide, inputs
 from labelset.labels import Labels
 from labelset.metrics import (
     EntryMean,
@@ -30,6 +30,7 @@ from labelset.metrics import (
     known_counts,
     positive_ranks,
 )
+from labelset.model import SavedModel
 from labelset.runs.judging import TUNED
 
 PICKS = 12
@@ -237,6 +238,14 @@ def _shuffled(rows: int, seed: int) -> Array:
 
 def _weights(picks: Picks, candidates: int) -> Tensor:
     return torch.bincount(torch.tensor(picks), minlength=candidates).double() / len(picks)
+
+
+def calibrator_of(run: SavedModel) -> Any:
+    """The link where there is one, so that it is fitted to nothing; else a pooled Platt map."""
+    if run.loss is None or calibrate.linked(run.loss):
+        return calibrate.build("link", loss=run.loss)
+    part = run.scored("valid")
+    return calibrate.build("platt", per="pool", loss=run.loss).fit(part.scores, part.labels)
 
 
 # ---- greedy selection ---------------------------------------------------------------------------

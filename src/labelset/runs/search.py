@@ -15,8 +15,6 @@ import torch
 from torch import Tensor
 
 from labelset import encode, heads, losses, metrics
-from labelset.calibrate import build as build_calibrator
-from labelset.calibrate import linked
 from labelset.data import Dataset, Schema, SparseRows
 from labelset.labels import Labels
 from labelset.losses import Loss
@@ -33,7 +31,7 @@ from labelset.model import (
 )
 from labelset.ranks import Ranks
 from labelset.runs import DEFAULT_LOSSES, label_text
-from labelset.runs.blend import PARTS, nested, select
+from labelset.runs.blend import PARTS, calibrator_of, nested, select
 from labelset.runs.folder import without_sum
 from labelset.runs.folds import Development
 from labelset.runs.plan import Plan, Task, parse
@@ -683,14 +681,6 @@ def _views(
     views = iter(range(len(shared), len(shared) + len(own)))
     learns = [run.encoder is not None and run.encoder.learns for run in runs]
     return [next(views) if each else 0 for each in learns], encode.Several(encoders=[*shared, *own])
-
-
-def calibrator_of(run: SavedModel) -> Any:
-    """The link where there is one, so that it is fitted to nothing; else a pooled Platt map."""
-    if run.loss is None or linked(run.loss):
-        return build_calibrator("link", loss=run.loss)
-    part = run.scored("valid")
-    return build_calibrator("platt", per="pool", loss=run.loss).fit(part.scores, part.labels)
 
 
 def probabilities(loss: Loss | None, scores: Tensor) -> Tensor:
