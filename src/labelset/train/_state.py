@@ -283,7 +283,7 @@ class Training:
         kind, drawing = torch.device(self.settings.device).type, self._drawing(len(rows))
         narrowed = torch.autocast(kind, dtype=torch.bfloat16, enabled=narrow)
         if self.pieces > 1:
-            at = torch.arange(len(rows)).tensor_split(self.pieces)
+            at = torch.arange(len(labels)).tensor_split(min(self.pieces, len(labels)))
             pieces = [(inputs[i], labels[i]) for i in at]
             with drawing, narrowed:
                 value = accumulate(self.net, pieces, loss)
