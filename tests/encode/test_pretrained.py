@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 import sys
 
 import pytest
@@ -198,6 +199,66 @@ def test_a_folder_without_weights_or_of_another_kind(text_model, picture_model, 
         encode.build("vision", model=str(text_model)).fit(picture_data())
 
 
+def changed(name, change):
+    """For a copy of a folder: a file of it is changed as JSON."""
+
+    def in_folder(folder):
+        held = json.loads((folder / name).read_text())
+        change(held)
+        (folder / name).write_text(json.dumps(held))
+
+    return in_folder
+
+
+OWN_CODE = {"model_type": "x", "auto_map": {"AutoConfig": "a.B", "AutoModel": "a.C"}}
+
+
+def cut_short(folder):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+
+
+def without_a_layer(folder):
+    from safetensors.torch import load_file, save_file
+
+    held = load_file(folder / "model.safetensors")
+    rest = {name: t for name, t in held.items() if ".layer.1." not in name}
+    save_file(rest, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def without_a_tokeniser(folder):
+    for file in folder.glob("token*"):
+        file.unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without_a_layer, "16 of its weights, such as encoder.layer.1"),
+        (changed("config.json", lambda c: c.update(hidden_size=32)), "of its weights, such as"),
+        (cut_short, "cannot be read as"),
+        (without_a_tokeniser, "no tokenizer.json, so that no word is known"),
+        (changed("tokenizer.json", lambda t: t["model"]["vocab"].update(red=99)), "up to 99"),
+        (changed("config.json", lambda c: c.update(OWN_CODE)), "of its own, which is not run"),
+    ],
+)  # fmt: skip
+def test_a_folder_that_is_incomplete_or_mixed_up(text_model, tmp_path, change, message):
+    folder = shutil.copytree(text_model, tmp_path / "model")
+    change(folder)
+    with pytest.raises(ValueError, match=message):
+        encode.build("transformer", model=folder).fit(text_data())
+    with pytest.raises(ValueError, match=r"is a file; name the folder"):
+        encode.build("transformer", model=folder / "config.json").fit(text_data())
+
+
+def test_texts_may_hold_anything(text_model):
+    odd = ["", " \n", "a\0b", "\ud800", "\U0001f389", "[SEP] [PAD]", "red " * 20_000]
+    encoder = encode.build("transformer", model=text_model).fit(text_data())
+    x = encoder(text_data(odd))
+    assert x.isfinite().all()
+    torch.testing.assert_close(encoder(text_data(odd[3:4])), x[3:4], atol=1e-5, rtol=1e-4)
+
+
 def test_a_name_of_the_hub_without_a_network(monkeypatch):
     import socket
 
@@ -205,6 +266,7 @@ def test_a_name_of_the_hub_without_a_network(monkeypatch):
         raise OSError("no network")
 
     monkeypatch.setattr(socket, "getaddrinfo", no)
+    monkeypatch.setattr("urllib.request.getproxies", dict)
     with pytest.raises(ValueError, match=r"nobody/nothing: no folder, and the hub is not reached"):
         encode.build("transformer", model="nobody/nothing").fit(text_data())
 
@@ -228,6 +290,8 @@ def test_crafted_descriptions_are_refused(text_model):
     for key, value in (("hidden_size", 1 << 20), ("vocab_size", 1 << 40), ("num_hidden_layers", 3)):
         with pytest.raises(ValueError, match="not as its description says"):
             opened(lambda config, key=key, value=value: config.update({key: value}))
+    with pytest.raises(ValueError, match="far more than its file holds"):  # nor takes forever
+        opened(lambda config: config.update(num_hidden_layers=10**9))
     with pytest.raises(ValueError, match="no networks of type"):
         opened(lambda config: config.update(model_type="strange"))
     without = {name: t for name, t in state.items() if name != "tokeniser"}
@@ -267,6 +331,30 @@ def test_pictures_of_another_size_are_made_to_fit(picture_model):
         encode.build("vision", model=str(picture_model)).fit(data).prepared(data)
 
 
+def test_pictures_go_through_it_some_at_a_time(picture_model, monkeypatch):
+    from labelset.encode import vision
+
+    encoder = encode.build("vision", model=picture_model).fit(picture_data())
+    together = encoder(picture_data())
+    seen = []
+    encoder.module.inner.register_forward_pre_hook(lambda _, x: seen.append(len(x[0])))
+    monkeypatch.setattr(vision, "PIXELS", 2 * 16 * 16)
+    torch.testing.assert_close(encoder(picture_data()), together, atol=1e-6, rtol=1e-5)
+    assert seen == [2, 2, 2]
+
+
+def test_layers_are_what_is_numbered_in_the_order_they_stand_in():
+    from labelset.encode._pretrained import depths
+
+    def line():
+        return torch.nn.Linear(1, 1, bias=False)
+
+    network = torch.nn.ModuleDict({"stem": line(), "a": torch.nn.Sequential(line(), line())})
+    network.update({"b": torch.nn.Sequential(line()), "end": line()})
+    assert [*depths(network)[0].values()] == [-1, 0, 1, 2, 2]
+    assert depths(network)[1] == 3
+
+
 def test_pictures_are_changed_in_training_only(picture_model):
     data = picture_data(size=64)
     encoder = encode.build("vision", model=str(picture_model), dropout=0.0).fit(data)
@@ -296,6 +384,9 @@ def small():
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Conv2d(3, 6, 3, stride=2), torch.nn.ReLU())
 
+def flat():
+    return torch.nn.Conv2d(3, 6, 3)
+
 def wrong():
     return 3
 """
@@ -309,6 +400,8 @@ def test_a_network_of_ones_own_is_made_by_a_function(tmp_path, monkeypatch):
     assert encoder(data).shape == (6, 6)
     saved, state = encoder.as_json(), encoder.state()
     assert torch.equal(encode.from_json(saved, state)(data), encoder(data))
+    with pytest.raises(ValueError, match="no numbered layers"):
+        encode.build("vision", model="own_pictures:flat", layers=1, side=32).fit(data)
     for model in ("own_pictures:wrong", "own_pictures:absent", "absent_module:f"):
         with pytest.raises(ValueError, match=f"{model}: "):
             encode.build("vision", model=model).fit(data)

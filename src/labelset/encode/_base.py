@@ -22,6 +22,8 @@ KINDS = {"features": "numbers", "texts": "text", "images": "picture"}
 """What an embedding is of."""
 ENTRIES = 1 << 24
 """Numbers in a block, where that many rows would hold more."""
+MANY = 64
+"""Rows from which on it is worth its time to bring a network to a GPU."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -45,6 +47,11 @@ class Encoder(ABC):
         self.learnt: dict[str, Tensor] = {}
         self.facts: dict[str, Any] = {}
         self.module: nn.Module | None = None
+
+    @property
+    def device(self) -> str:
+        """Where its network runs when it is not being trained."""
+        return "cpu"
 
     @property
     def learns(self) -> bool:
@@ -101,15 +108,7 @@ class Encoder(ABC):
     def __call__(self, dataset: Dataset) -> Inputs:
         """(rows, width) features, by what was learnt."""
         inputs = self.prepared(dataset)
-        if self.module is None:
-            return inputs
-        module, training = self.module, self.module.training
-        module.eval()
-        with torch.no_grad():
-            parts = blocks(inputs, ENTRIES, BLOCK) if len(inputs) else [inputs[:0]]
-            features: Inputs = spooled((module(part) for part in parts), MEMORY)
-        module.train(training)
-        return features
+        return inputs if self.module is None else through(self.module, inputs, self.device)
 
     def feature_names(self, width: int, columns: Sequence[str] | None) -> list[str]:
         """What each of so many features is called; `columns`: names of the numbers that are read.
@@ -148,6 +147,19 @@ class Encoder(ABC):
         if self.module is not None:
             self.module.load_state_dict({k.removeprefix("module."): t for k, t in inner.items()})
         return self
+
+
+@torch.no_grad()
+def through(module: nn.Module, inputs: Any, device: str, memory: int = MEMORY) -> Any:
+    """(rows, width) on the CPU, where the module stays: what it makes of inputs, in evaluation."""
+    training = module.training
+    module.eval().to(device if len(inputs) >= MANY else "cpu")
+    where = next((t.device for t in module.parameters()), torch.device("cpu"))
+    parts = blocks(inputs, ENTRIES, BLOCK) if len(inputs) else [inputs[:0]]
+    try:
+        return spooled((module(part.to(where)).cpu() for part in parts), memory)
+    finally:
+        module.train(training).to("cpu")
 
 
 def check_state(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import warnings
 from abc import abstractmethod
@@ -9,17 +10,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from os import fspath
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from labelset import check
 from labelset.catalog import hyper
 from labelset.data import Dataset
 from labelset.data.store import spooled
-from labelset.encode._base import Encoder, Inputs, moments, standardised
+from labelset.encode._base import Encoder, Inputs, moments, standardised, through
 from labelset.files import optional
 
 
@@ -31,10 +34,13 @@ def model_folder(model: str, what: str) -> str:
     if not model:
         raise ValueError(f"{what} needs `model`: a folder with config.json, or a package")
     path = Path(model)
+    if path.is_file():
+        raise ValueError(f"{model}: is a file; name the folder that holds config.json and weights")
     if not path.is_dir():
-        spec = find_spec(model) if model.isidentifier() else None
+        package = model.replace("-", "_")  # as packages are called that are installed
+        spec = find_spec(package) if package.isidentifier() else None
         places = list(spec.submodule_search_locations or ()) if spec else []
-        if not places and model.count("/") == 1 and all(model.split("/")):
+        if not places and model[0] not in "./~" and model.count("/") == 1 and model[-1] != "/":
             return model
         if not places:
             raise ValueError(f"{model}: neither a folder nor an installed package")
@@ -52,33 +58,51 @@ def downloaded(model: str, what: str, *kinds: str) -> list[Any]:
     local = Path(place).is_dir() or not _reachable()
     try:
         with _quiet(package):
-            made = [
-                getattr(package, kind).from_pretrained(place, local_files_only=local)
-                for kind in kinds
-            ]
-        return [each.float() if isinstance(each, nn.Module) else each for each in made]
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        if not Path(place).is_dir():
+            return [_read(getattr(package, kind), place, local) for kind in kinds]
+    except Exception as error:  # files that are not as they should be raise anything
+        if not Path(place).is_dir() and (local or isinstance(error, OSError)):
             how = "is not reached from here" if local else "has no model of that name"
             raise ValueError(
                 f"{model}: no folder, and the hub {how}; give a folder with config.json, "
                 "weights and tokeniser"
             ) from None
         reason = " ".join(str(error).split())
+        if "trust_remote_code" in reason:
+            reason = "it comes with code of its own, which is not run"
         raise ValueError(f"{place}: cannot be read as {what}: {reason}") from None
 
 
+def _read(kind: Any, place: str, local: bool) -> Any:
+    """Weights that are not in the files would be random, and code in them is not run."""
+    given: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
+    if kind.__name__ != "AutoModel":
+        return kind.from_pretrained(place, **given)
+    given |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
+    network, found = kind.from_pretrained(place, **given)
+    absent = {*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])}
+    absent = {name for name in absent if not name.startswith("pooler.")}  # see without_pooler
+    if absent:
+        raise ValueError(
+            f"{len(absent)} of its weights, such as {min(absent)}, are not in its files, or not "
+            "of the size that config.json says"
+        )
+    return network.float()
+
+
 def _reachable() -> bool:
-    """Whether the hub's name is known here; else asking it takes most of a minute."""
+    """Whether the hub's name is known here or to a proxy; else asking takes most of a minute."""
     from urllib.parse import urlsplit
+    from urllib.request import getproxies
 
     from huggingface_hub import constants
 
+    if constants.HF_HUB_OFFLINE:
+        return False
     try:
         socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, 443)
     except OSError:
-        return False
-    return not constants.HF_HUB_OFFLINE
+        return bool(getproxies())
+    return True
 
 
 @contextmanager
@@ -124,23 +148,38 @@ def without_pooler(network: nn.Module) -> nn.Module:
 def depths(network: nn.Module) -> tuple[dict[str, int], int]:
     """Of each parameter the layer that it is in, and how many layers there are.
 
-    Layers are numbered in the names of parameters. What comes before the first one is in layer -1,
-    what comes after them in the last one.
+    Layers are what is numbered in the names of parameters, up to the first number, in the order in
+    which they stand. What comes before the first one is in layer -1, what comes after one in that.
 
     >>> depths(nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)))
     ({'0.weight': 0, '1.weight': 1}, 2)
     """
-    numbers = {
-        name: next((int(part) for part in name.split(".") if part.isdigit()), None)
-        for name, _ in network.named_parameters()
-    }
-    last = max((number for number in numbers.values() if number is not None), default=0)
     found: dict[str, int] = {}
-    before = True
-    for name, number in numbers.items():
-        before = before and number is None
-        found[name] = -1 if before else last if number is None else number
-    return found, last + 1
+    seen: dict[str, int] = {}
+    for name, _ in network.named_parameters():
+        if numbered := re.match(r"(?:.*?\.)??\d+(?=\.)", name):
+            found[name] = seen.setdefault(numbered[0], len(seen))
+        else:
+            found[name] = len(seen) - 1
+    return found, len(seen)
+
+
+@contextmanager
+def _parameters(most: int) -> Iterator[None]:
+    """ValueError where more parameters are made: a description may ask for a billion layers."""
+    made = 0
+
+    def count(*_: Any) -> None:
+        nonlocal made
+        made += 1
+        if made > most:
+            raise ValueError("the network's description asks for far more than its file holds")
+
+    counting = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        counting.remove()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -157,6 +196,7 @@ class Pretrained(Encoder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.model = fspath(self.model)
         if self.layers is not None:
             check.whole("layers", self.layers)
         check.whole("lora", self.lora)
@@ -176,6 +216,8 @@ class Pretrained(Encoder):
         assert network is not None
         self.module, self._frozen = (network, None) if self.learns else (None, network)
         layer, count = depths(network)
+        if self.layers and not count:
+            raise ValueError(f"{self.model}: has no numbered layers; leave out layers, or layers=0")
         first = -1 if self.layers is None else count - self.layers
         for name, p in network.named_parameters():
             corrects = not self.lora or ".lora_" in name
@@ -196,6 +238,11 @@ class Pretrained(Encoder):
     @property
     def learns(self) -> bool:
         return self.layers != 0
+
+    @property
+    def device(self) -> str:
+        """On the GPU where there is one."""
+        return "cuda" if torch.cuda.is_available() else "cpu"
 
     @property
     def costly(self) -> bool:  # type: ignore[override]
@@ -235,7 +282,8 @@ class Pretrained(Encoder):
             held: Tensor = spooled(parts, 0)
             return held
         assert self.network is not None
-        return through(self.network, self.rows(dataset))
+        features: Tensor = through(self.network, self.rows(dataset), self.device, 1 << 62)
+        return features
 
     @property
     def nbytes(self) -> int:
@@ -254,8 +302,8 @@ class Pretrained(Encoder):
         inner = {name: t for name, t in state.items() if name.startswith("network.")}
         self.learnt = {name: t for name, t in state.items() if name not in inner}
         weights = {name.removeprefix("network."): t for name, t in inner.items()}
-        with torch.device("meta"):  # so that a crafted description takes no memory
-            self._fits(weights, self.make())
+        with torch.device("meta"), _parameters(2 * len(weights) + 100):
+            self._fits(weights, self.make())  # so a crafted description takes no memory
         network = self.make()
         assert network is not None
         network.load_state_dict(weights)
@@ -272,21 +320,3 @@ class Pretrained(Encoder):
         inside = sum(t.numel() for t in weights.values())
         if sum(b.numel() for b in empty.buffers()) > 4 * inside + 1_000_000:
             raise ValueError("the network's description asks for far more than its file holds")
-
-
-def device() -> str:
-    """Where networks run that are not being trained: on the GPU where there is one."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-@torch.no_grad()
-def through(network: nn.Module, inputs: Any, rows: int = 1024) -> Tensor:
-    """(rows, width) on the CPU: what a network makes of inputs, in evaluation."""
-    training, there = network.training, device()
-    network.eval().to(there)
-    parts = [
-        network(inputs[at : at + rows].to(there)).cpu()
-        for at in range(0, max(len(inputs), 1), rows)
-    ]
-    network.train(training)
-    return torch.cat(parts)

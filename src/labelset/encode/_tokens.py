@@ -51,7 +51,8 @@ class Tokens:
 
     def _ids(self, texts: Sequence[str]) -> Tensor:
         inside = max(1, self.length - len(self.before) - len(self.after))
-        each = self.reader.encode_batch(list(texts), add_special_tokens=False)
+        whole = [text.encode(errors="replace").decode() for text in texts]  # halves of letters
+        each = self.reader.encode_batch(whole, add_special_tokens=False)
         cut = [[e.ids[at : at + inside] for at in range(0, len(e.ids), inside)] for e in each]
         rows = [
             [self.before + window + self.after or [0] for window in windows[: self.windows] or [[]]]

@@ -66,6 +66,15 @@ class Transformer(Pretrained):
         backend = getattr(tokeniser, "backend_tokenizer", None)
         if backend is None:
             raise ValueError(f"{self.model}: its tokeniser has no tokenizer.json, and needs one")
+        numbers = {*backend.get_vocab().values()}
+        if numbers <= {*tokeniser.all_special_ids}:
+            raise ValueError(f"{self.model}: has no tokenizer.json, so that no word is known")
+        words = inner.get_input_embeddings().num_embeddings
+        if max(numbers) >= words:
+            raise ValueError(
+                f"{self.model}: its tokeniser numbers words up to {max(numbers)}, its network has "
+                f"{words}; they are not of one model"
+            )
         self.learnt[TOKENISER] = as_bytes(backend)
         places = int(getattr(inner.config, "max_position_embeddings", 0) or self.length)
         places -= 2 if inner.config.model_type in OFFSET else 0

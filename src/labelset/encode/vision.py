@@ -25,11 +25,14 @@ from labelset.encode._pretrained import (
     rebuilt,
     without_pooler,
 )
+from labelset.files import optional
 
 WHAT = "a vision encoder"
 TRUST = "LABELSET_TRUST"
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of the pictures of ImageNet, which networks of one's own are taken to have been trained on."""
+PIXELS = 1 << 22
+"""Of the pictures that go through the network together when nothing is trained."""
 AUGMENT = ("flip", "flip-vertical", "crop", "cutout", "colour")
 _called: set[str] = set()
 """Functions that this process was told to call, so that it may call them again: a saved model only
@@ -144,10 +147,12 @@ def _own(function: str) -> nn.Module:
     return made.float()
 
 
-def _look(folder: str, config: Any, side: int) -> dict[str, Any]:
+def _look(place: str, config: Any, side: int) -> dict[str, Any]:
     """How a network wants to see pictures."""
-    file = Path(folder) / "preprocessor_config.json"
-    settings = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    package = optional("transformers.utils.hub", "vision encoders", extra="encode")
+    missing = {"_raise_exceptions_for_missing_entries": False}
+    file = package.cached_file(place, "preprocessor_config.json", **missing)
+    settings = json.loads(Path(file).read_text(encoding="utf-8")) if file else {}
     size: Any = settings.get("crop_size") or settings.get("size")
     size = size or config.to_dict().get("image_size")
     if isinstance(size, dict):
@@ -222,6 +227,12 @@ class _Network(nn.Module):
         self.register_buffer("std", torch.tensor(std)[:, None, None], persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
+        if self.training:
+            return self._features(images)
+        together = max(1, PIXELS // self.side**2)
+        return torch.cat([self._features(some) for some in images.split(together)])  # type: ignore[no-untyped-call]
+
+    def _features(self, images: Tensor) -> Tensor:
         x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
         if self.training:
             x = self.augment(x)
