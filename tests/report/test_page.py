@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from collections import Counter
 from html.parser import HTMLParser
 from importlib import resources
 
@@ -124,3 +125,13 @@ def test_empty_rows_and_no_summary(tmp_path):
     run = SavedModel(names=["a", "b"], splits={"test": part})
     write_report(ReportInput([CandidateInput("a", "bce", "linear", run)]), tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+
+
+def test_no_two_scripts_of_the_page_give_something_one_name():
+    """They are one script in the page, where the last function of a name would be meant by all."""
+    browser = resources.files("labelset.report") / "browser"
+    scripts = [file for file in browser.iterdir() if file.name.endswith(".js")]
+    top = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
+    named = Counter(name for file in scripts for name in top.findall(file.read_text()))
+    assert len(scripts) > 20
+    assert [name for name, count in named.items() if count > 1] == []

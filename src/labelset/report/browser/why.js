@@ -12,7 +12,7 @@ function termChips(terms, rest) {
 }
 
 // the parts of a picture in the same colours, the strongest the fullest
-function heatMap(heat, label) {
+function heatPicture(heat, label) {
   const high = heat.length, wide = heat[0].length, most = Math.max(1e-12, ...heat.flat().map(Math.abs));
   const words = `Parts of the picture for (blue) and against (orange) ${data.names[label]}`;
   const canvas = h("canvas", { width: wide, height: high, role: "img", "aria-label": words });
@@ -26,7 +26,7 @@ function heatMap(heat, label) {
 
 function reasonLine({ label, score, base, terms, rest, members, heat }) {
   const sum = h("small", null, ` score ${fixed(score, 2)} = ${fixed(base, 2)} (base) `);
-  return h("li", null, named(data.names[label]), sum, heat ? heatMap(heat, label) : termChips(terms, rest),
+  return h("li", null, named(data.names[label]), sum, heat ? heatPicture(heat, label) : termChips(terms, rest),
     members.length ? h("p", { class: "note" }, "By the models of the blend: ", termChips(members, 0)) : null);
 }
 
