@@ -1,5 +1,6 @@
 """Networks trained whole as candidates of a search: seen by nobody twice, resumed, blended."""
 
+import importlib
 import json
 import random
 import subprocess
@@ -285,6 +286,11 @@ def test_what_cannot_be_trained_is_said_before_anything_is(text_model, tmp_path)
         compare(text_data(), plan(text_model, finetune=(frozen,)), tmp_path / "c")
     with pytest.raises(ValueError, match="neither a folder nor"):
         compare(text_data(), plan(text_model, finetune=("no_such_model",)), tmp_path / "d")
+    assert not (tmp_path / "d" / "work").exists()
+    with pytest.raises(ValueError, match="a network for images, and the data set has none"):
+        compare(text_data(), plan(text_model, finetune=("vision:model=x",)), tmp_path / "e")
+    with pytest.raises(ValueError, match="an --encoder that is trained itself"):
+        compare(text_data(), plan(text_model, encoder=spec(text_model)), tmp_path / "f")
 
 
 @pytest.mark.slow
@@ -314,3 +320,23 @@ def test_from_the_command_line_and_from_python(text_model, tmp_path):
         texts, y.dense(), finetune=[spec(text_model)], losses=["bce"], effort="quick"
     )
     assert "bce+transformer" in found.standings
+
+
+def test_networks_of_one_kind_are_told_apart(text_model, tmp_path):
+    last, first = (f"{spec(text_model)},{rest}" for rest in ("layers=1", "pooling=first"))
+    found = plan(text_model, finetune=(last, first)).networks(text_data())
+    assert [*found] == [last, first]
+    assert [*plan(text_model).networks(text_data())] == ["transformer"]
+    named = (str(text_model), f"transformer:model={text_model}")
+    with pytest.raises(ValueError, match="named once each"):
+        compare(text_data(), plan(text_model, finetune=named), tmp_path / "run")
+
+
+def test_what_has_no_room_is_left_out_in_words(fitted_encoder, monkeypatch):
+    def full(*args, **keys):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(importlib.import_module("labelset.train.finetune"), "train", full)
+    done = trained(text_data(), fitted_encoder)
+    assert isinstance(done, Failed)
+    assert "cpu has no memory for one row" in done.reason

@@ -13,7 +13,7 @@ from labelset.data import Dataset
 from labelset.metrics import build
 from labelset.model import SavedModel
 from labelset.runs.judging import Judge, stage_of
-from labelset.runs.plan import Plan
+from labelset.runs.plan import NETWORKS, Plan
 from labelset.runs.search import Found, search, suits
 from labelset.runs.shelf import InMemory
 
@@ -128,7 +128,10 @@ def described(key: str, found: Found) -> str:
         return "the blend of " + ", ".join(f"{name} ({weight:.0%})" for name, weight in weights)
     if key == "distilled":
         return "the network distilled from the blend"
-    loss, plus, head = key.rpartition("+")
+    task = next(task for task in found.tasks if task.key == key)
+    loss, head = task.loss, task.head
     if head == "label-names":
         return f"{loss} with a linear head that begins at label names"
-    return f"{loss} with {'an' if head == 'mlp' else 'a'} {head} head" if plus else key
+    if head.partition(":")[0] in NETWORKS:
+        return f"{head}, trained whole with {loss}"
+    return f"{loss} with {'an' if head == 'mlp' else 'a'} {head} head" if loss else key

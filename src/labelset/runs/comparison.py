@@ -189,7 +189,8 @@ def compare(
     if plan.finetune and not searched:
         raise ValueError(
             "networks are fine-tuned as candidates of a search, in one process, of rows in memory, "
-            "with losses trained in one stage: leave out --seeds, pseudo/ losses and torchrun"
+            "with losses trained in one stage: leave out --seeds, pseudo/ losses, torchrun, and an "
+            "--encoder that is trained itself"
         )
     if not searched and plan.label_texts is not None:
         raise ValueError(

