@@ -261,6 +261,14 @@ def test_a_blend_of_a_search_may_have_networks_in_it(text_model, tmp_path, monke
     torch.testing.assert_close(blend.score(data), blend.splits["test"].scores, atol=1e-4, rtol=1e-3)
     with pytest.raises(ValueError, match="networks that were trained whole"):
         Pipeline(blend)
+    why = blend.explain(data.texts)[0]
+    assert why.base + sum(value for _, value in why.terms) + why.rest == pytest.approx(why.score)
+    network = why.members[1]
+    assert [name for name, _ in network.terms] == ["embedding of text"]
+    assert {why.members[0].name, network.name} == {"bce+linear", "bce+transformer"}
+    (red,) = blend.weights("red", top=3)
+    assert red.member == "bce+linear"
+    assert '"red"' in red.terms[0][0]
 
 
 def test_pictures_are_compared_by_frozen_and_trained_networks(picture_model, tmp_path):

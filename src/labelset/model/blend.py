@@ -25,6 +25,7 @@ from labelset.model.contributions import (
     in_blocks,
     logit,
     of_model,
+    placed,
 )
 from labelset.model.forest import Forest, log_odds
 from labelset.model.kernel import KernelMachine
@@ -121,15 +122,19 @@ class Blend:
     # ---- explained ------------------------------------------------------------------------------
 
     def contributions(self, features: Any, rows: Array, labels: Array) -> Contributions:
-        """Those of all parts, each through its calibrator and the log-odds of the mean."""
-        size = max(1, ENTRIES // (self.labels + int(features.shape[1])))
-        return in_blocks(rows, labels, size, lambda *pairs: self._contributions(features, *pairs))
+        """Those of all parts, each through its calibrator and the log-odds of the mean; features of
+        several encoders stand side by side."""
+        views = features if isinstance(features, tuple) else (features,)
+        size = max(1, ENTRIES // (self.labels + sum(int(view.shape[1]) for view in views)))
+        return in_blocks(rows, labels, size, lambda *pairs: self._contributions(views, *pairs))
 
-    def _contributions(self, features: Any, rows: Array, labels: Array) -> Contributions:
+    def _contributions(self, views: tuple[Any, ...], rows: Array, labels: Array) -> Contributions:
         different, row = np.unique(rows, return_inverse=True)
-        some, at = features[torch.from_numpy(different)], np.arange(len(rows))
+        at, ends = np.arange(len(rows)), np.cumsum([int(view.shape[1]) for view in views])
         found: list[Contributions] = []
         for part in self.parts:
+            view = part.view or 0
+            some = views[view][torch.from_numpy(different)]
             scores = part.scorer.of_features(some).double()[row]
 
             def p(v: Array, part: Part = part, scores: Tensor = scores) -> Array:
@@ -139,7 +144,7 @@ class Blend:
                 return chances
 
             own = of_model(part.scorer.model, some, row, labels)
-            found.append(own.through(p, 0.1))
+            found.append(placed(own.through(p, 0.1), int(ends[view]), int(ends[-1])))
         base = np.sum([own.base for own in found], axis=0)
         total = np.sum([own.total() for own in found], axis=0)
         slope = chord(lambda q: logit(q, CLIP), base, total, apart(base, total, CLIP))

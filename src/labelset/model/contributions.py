@@ -110,6 +110,16 @@ def in_blocks(
     return joined(parts)
 
 
+def placed(found: Contributions, end: int, width: int) -> Contributions:
+    """The same among so many features, of which its own ones end at `end`."""
+    from scipy.sparse import csr_matrix
+
+    held = csr_matrix(found.values)
+    place = held.indices + (end - held.shape[1])
+    values = csr_matrix((held.data, place, held.indptr), shape=(held.shape[0], width))
+    return replace(found, values=values)
+
+
 def dense(features: Any, rows: Array) -> Array:
     """(rows, features) float64 or float32 of the chosen rows."""
     some = features[torch.from_numpy(rows)]

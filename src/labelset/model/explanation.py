@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -157,15 +158,18 @@ class Explainer:
         self.model, self.encoder = self.scorer.model, cast(Encoder, self.scorer.encoder)
         if not isinstance(self.model, Head) and not hasattr(self.model, "contributions"):
             raise ValueError("an estimator of others, which is kept in no file, is not explained")
-        self._known: dict[int, Features] = {}
+        self.encoders = getattr(self.encoder, "encoders", (self.encoder,))
+        self._known: dict[tuple[int, ...], Features] = {}
         schema = saved.about.get("schema")
         self.columns = None if schema is None else Schema.from_json(schema).feature_names()
 
-    def features(self, width: int) -> Features:
-        """What so many features are called."""
-        if width not in self._known:
-            self._known[width] = Features(self.encoder.feature_names(width, self.columns))
-        return self._known[width]
+    def features(self, *widths: int) -> Features:
+        """What so many features of each encoder are called."""
+        if widths not in self._known:
+            each = zip(self.encoders, widths, strict=True)
+            named = (encoder.feature_names(width, self.columns) for encoder, width in each)
+            self._known[widths] = Features([*chain.from_iterable(named)])
+        return self._known[widths]
 
     def __call__(
         self, rows: Dataset, labels: Sequence[Sequence[int]], scores: Tensor, first: int = 0
@@ -191,8 +195,9 @@ class Explainer:
         """By the features that the encoder gives."""
         if not len(row):
             return
-        x = self.encoder(rows)
-        found, features = of_model(self.model, x, row, label), self.features(int(x.shape[1]))
+        x: Any = self.encoder(rows)
+        found, views = of_model(self.model, x, row, label), x if isinstance(x, tuple) else (x,)
+        features = self.features(*(int(view.shape[1]) for view in views))
         own = scores[row, label].double().numpy()
         for at, (score, base) in enumerate(zip(own, found.base, strict=True)):
             terms = features.largest(found, at, self.top)
@@ -327,28 +332,35 @@ class Weights:
 def largest_weights(saved: SavedModel, labels: Sequence[int], top: int) -> Iterator[Weights]:
     """Of these labels; ValueError where the model has no such thing."""
     explainer = Explainer(saved, top)
-    model, encoder = explainer.model, explainer.encoder
-    members = {"": model}
+    model, encoders = explainer.model, explainer.encoders
+    members = [("", model, 0)]
     if isinstance(model, Blend):
-        members = {part.name: part.model for part in model.parts}
-    able = {name: each for name, each in members.items() if isinstance(each, Head | Forest)}
-    width = 0 if encoder.module is not None else max(map(_width, able.values()), default=0)
-    features = explainer.features(width)
+        members = [(part.name, part.model, part.view or 0) for part in model.parts]
+    able = [
+        (name, each, view)
+        for name, each, view in members
+        if isinstance(each, Head | Forest) and encoders[view].module is None
+    ]
+    widths = [0] * len(encoders)
+    for _, each, view in able:
+        widths[view] = _width(each)
+    features, ends = explainer.features(*widths), np.cumsum(widths)
     if not features.alone.any():
         raise ValueError(
             "only linear models and forests of words or columns have weights to show, and this is "
             "none; labelset predict --explain tells why rows have their labels"
         )
     for label in labels:
-        for name, each in able.items():
+        for name, each, view in able:
             if isinstance(each, Forest):
                 kind, values = "importances", each.importances(label)
             else:
                 at, kind = torch.tensor([label]), "weights"
                 values = each.weights(at)[0].double().numpy()
-            values = np.where(features.alone, values, 0.0)
-            chosen = np.argpartition(-np.abs(values), min(top, width) - 1)[:top]
-            terms = features.named(features.group[chosen], values[chosen], top)
+            own = slice(ends[view] - widths[view], ends[view])
+            values = np.where(features.alone[own], values, 0.0)
+            chosen = np.argpartition(-np.abs(values), min(top, len(values)) - 1)[:top]
+            terms = features.named(features.group[own][chosen], values[chosen], top)
             yield Weights(saved.names[label], kind, name, terms)
 
 
