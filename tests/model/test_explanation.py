@@ -1,6 +1,7 @@
 """Why a score: contributions add up to it, whatever the model, and are what they are said to be."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load, save
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer
 
 from labelset import calibrate, decide, encode, heads, losses
 from labelset.data import Dataset, Schema, SparseRows
@@ -238,13 +240,22 @@ def test_words_are_quoted_and_times_their_weights(of_texts):
     found = model.explain(TEXTS, labels=["warm"], top=1000)
     assert [reason.label for reason in found] == ["warm"] * 6
     encoder, weight = model.encoder, model.head.matrix()[0][1].detach()
-    x, words = encoder(Dataset.from_arrays(None, [[0]], texts=["rain at sea"])).dense()[0], {}
-    for at, word in enumerate(encoder.terms("words")):
-        words[f'"{word}"'] = float(x[at] * weight[at])
+    x = encoder(Dataset.from_arrays(None, [[0]], texts=TEXTS[:1])).dense()[0]
+    added = (x * weight).tolist()
+    # each n-gram of characters belongs to the words it is in, as often as it is in them
+    columns = encoder.terms("words") + [f"letters {t}" for t in encoder.terms("characters")]
+    cut = CountVectorizer(analyzer="char_wb", ngram_range=(2, 3)).build_analyzer()
+    inside = {w: Counter([w, *(f"letters {t}" for t in cut(w))]) for w in TEXTS[0].split()}
+    every = sum(inside.values(), Counter())
     terms = dict(found[0].terms)
-    assert {'"rain"', '"sea"', 'characters "rai"'} <= {*terms}
-    for word in ('"rain"', '"sea"', '"at"'):
-        assert terms[word] == pytest.approx(words[word], rel=1e-6)
+    for word, counts in inside.items():
+        due = sum(
+            value * counts[term] / every[term]
+            for term, value in zip(columns, added, strict=True)
+            if term in every
+        )
+        assert terms.pop(f'"{word}"') == pytest.approx(due, rel=1e-5)
+    assert not terms
     for reason in found:
         assert reason.rest == pytest.approx(0, abs=1e-6)
         total = reason.base + sum(value for _, value in reason.terms) + reason.rest

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -71,6 +73,9 @@ def _matrix(x: SparseRows) -> Tensor:
 
 KINDS = {"words": 2, "characters": 3}
 """The kinds of terms, and the training texts that a term must be in, where these are many."""
+WORD = re.compile(r"\b\w\w+\b")
+"""What scikit-learn takes for a word."""
+MARKS = "".join(chr(c) for c in range(33, 127) if not chr(c).isalnum())
 FEW = 50
 """Training texts below which every term is kept."""
 
@@ -116,6 +121,7 @@ class TFIDF(Encoder):
         if not self.words and not self.characters:
             raise ValueError("words and characters are both 0, so that there are no terms")
         self._known: dict[str, Terms] = {}
+        self._columns: dict[str, dict[str, int]] = {}
 
     def fit(self, train: Dataset) -> Self:
         texts, kinds = _texts(train), self._analyzers()
@@ -180,6 +186,46 @@ class TFIDF(Encoder):
             return ["embedding of text"] * self.svd
         fronts = {"words": "", "characters": "characters "}
         return [f'{fronts[kind]}"{term}"' for kind in self._known for term in self.terms(kind)]
+
+    def words_of(self, text: str) -> tuple[list[str], dict[tuple[int, int], float]]:
+        """The words of a text, as they stand between blanks, and (term, word) -> which share of the
+        term's occurrences lies in that word; the shares of a term add up to 1.
+
+        >>> data = Dataset.from_arrays(None, [[1]], texts=["red fork"])
+        >>> words, shares = TFIDF(characters=0).fit(data).words_of("a red fork!")
+        >>> words, shares[1, 1], shares[2, 1], shares[2, 2]  # fork, red, red fork are 0, 1, 2
+        (['a', 'red', 'fork'], 1.0, 0.5, 0.5)
+        """
+        numbers: dict[str, int] = {}
+        found: Counter[tuple[int, int]] = Counter()
+        cut = {k: a.vectorizer().build_analyzer() for k, a in self._analyzers().items()}
+        each: list[tuple[str, int]] = []
+        first = self._starts()
+        for token in text.lower().split():
+            at = numbers.setdefault(token.strip(MARKS) or token, len(numbers))
+            for term in cut["characters"](token) if "characters" in cut else ():
+                found[first["characters"].get(term, -1), at] += 1
+            each += [(word, at) for word in WORD.findall(token)]
+        for n in range(1, self.words + 1):
+            for start in range(len(each) - n + 1):
+                some = each[start : start + n]
+                term = first["words"].get(" ".join(word for word, _ in some), -1)
+                for _, at in some:
+                    found[term, at] += 1 / n  # type: ignore[assignment]
+        sums: Counter[int] = Counter()
+        for (term, _), count in found.items():
+            sums[term] += count
+        shares = {k: count / sums[k[0]] for k, count in found.items() if k[0] >= 0}
+        return [*numbers], shares
+
+    def _starts(self) -> dict[str, dict[str, int]]:
+        """Of each kind of terms their columns, made once."""
+        if not self._columns:
+            start = 0
+            for kind, terms in self._known.items():
+                self._columns[kind] = {t: start + i for i, t in enumerate(terms.strings())}
+                start += len(terms)
+        return self._columns
 
     def _analyzers(self) -> dict[str, Analyzer]:
         """How texts are cut, for each kind of terms there is."""

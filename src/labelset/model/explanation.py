@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from labelset import check
 from labelset.data import Dataset, Schema
 from labelset.encode import Encoder
+from labelset.encode.tfidf import TFIDF
 from labelset.heads import Head
 from labelset.model.blend import Blend
 from labelset.model.contributions import TOGETHER, Contributions, along, of_model
@@ -197,9 +199,14 @@ class Explainer:
             return
         x: Any = self.encoder(rows)
         found, views = of_model(self.model, x, row, label), x if isinstance(x, tuple) else (x,)
-        features = self.features(*(int(view.shape[1]) for view in views))
+        widths = [int(view.shape[1]) for view in views]
+        whole = self.features(*widths)
         own = scores[row, label].double().numpy()
+        last = -1
         for at, (score, base) in enumerate(zip(own, found.base, strict=True)):
+            if at == 0 or row[at] != last:
+                last = row[at]
+                features = self._in_text(whole, widths, rows, int(last))
             terms = features.largest(found, at, self.top)
             shares = []
             for name, member in found.members:
@@ -207,8 +214,18 @@ class Explainer:
                 inner = features.largest(member, at, self.top)
                 shares.append(Share(name, value, inner, value - _sum(inner)))
             rest = float(score - base) - _sum(terms)
-            whole = {"base": float(base), "terms": terms, "rest": rest}
-            yield whole | {"members": tuple(shares)}
+            yield {"base": float(base), "terms": terms, "rest": rest, "members": tuple(shares)}
+
+    def _in_text(
+        self, features: Features, widths: Sequence[int], rows: Dataset, number: int
+    ) -> Features:
+        """Of n-grams, which overlap, the words of the text that they lie in."""
+        for encoder, start in zip(self.encoders, accumulate(widths, initial=0), strict=False):
+            if isinstance(encoder, TFIDF) and not encoder.svd and rows.texts is not None:
+                words, shares = encoder.words_of(rows.texts[number])
+                moved = {(start + term, word): share for (term, word), share in shares.items()}
+                return features.within(words, moved)
+        return features
 
     # ---- networks that are trained with the head ------------------------------------------------
 
@@ -258,14 +275,37 @@ class Features:
         self.group: Array = np.array(groups, dtype=np.int64)
         self.names = [*place]
         self.alone: Array = (np.bincount(self.group, minlength=1) == 1)[self.group]
+        self.words: list[str] = []
+        self.shares: Any = None
+        """Of one text, (features, words)."""
+
+    def within(self, words: Sequence[str], shares: Mapping[tuple[int, int], float]) -> Features:
+        """The same of one text: a term's contribution is shared out to the words it lies in."""
+        from scipy.sparse import csr_matrix
+
+        made = copy(self)
+        places = np.array([*shares], dtype=np.int64).reshape(-1, 2)
+        shape = (len(self.group), len(words))
+        made.shares = csr_matrix(([*shares.values()], (places[:, 0], places[:, 1])), shape=shape)
+        made.words = [f'"{word}"' for word in words]
+        return made
 
     def largest(self, found: Contributions, pair: int, top: int) -> tuple[Term, ...]:
         """The largest contributions of a pair."""
         from scipy.sparse import csr_matrix
 
         line = csr_matrix(found.values[[pair]])
-        groups, place = np.unique(self.group[line.indices], return_inverse=True)
-        return self.named(groups, np.bincount(place, line.data, minlength=len(groups)), top)
+        indices, values = line.indices, line.data
+        terms: tuple[Term, ...] = ()
+        if self.shares is not None:
+            inside = np.diff(self.shares.indptr)[indices] > 0
+            whole = csr_matrix((values * inside, indices, [0, len(indices)]), shape=line.shape)
+            terms = tuple(zip(self.words, (whole @ self.shares).toarray()[0].tolist(), strict=True))
+            indices, values = indices[~inside], values[~inside]
+        groups, place = np.unique(self.group[indices], return_inverse=True)
+        sums = np.bincount(place, values, minlength=len(groups))
+        every = [*terms, *self.named(groups, sums, top)]
+        return tuple(sorted((t for t in every if t[1]), key=lambda term: -abs(term[1]))[:top])
 
     def named(self, groups: Array, values: Array, top: int) -> tuple[Term, ...]:
         """The largest of these, largest first; what is 0 is left out."""
