@@ -23,7 +23,7 @@ from labelset.metrics import (
 )
 from labelset.metrics.counts import f_score
 from labelset.metrics.ranking import auroc, average_precision
-from labelset.model import SavedModel, Split
+from labelset.model import Change, Changes, SavedModel, Split
 from labelset.proofs import independent, verify
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
@@ -152,7 +152,7 @@ GAP = 0.03  # average calibration error that is worth a word
 GAIN = 0.02  # gain in macro F1 that is worth a word
 
 
-def of_labels(run: SavedModel, seen: Facts) -> list[Finding]:
+def of_labels(run: SavedModel, seen: Facts, changes: Changes) -> list[Finding]:
     """Labels that were never on in training, that scores do not carry, or too rare to judge."""
     found = []
     dead = torch.zeros_like(seen.silent) if seen.trained is None else seen.trained == 0
@@ -185,12 +185,15 @@ def of_labels(run: SavedModel, seen: Facts) -> list[Finding]:
         )
     few = seen.silent & ~dead & (seen.on < FEW)
     if bool(few.any()):
+        together = decide.tuned_for(changes.purpose, "global")
+        helps = _may_decide(run, together, changes)
         found.append(
             Finding(
                 "too-few",
                 f"{int(few.sum())} labels are never found, and too rare here to say why.",
                 f"Each is on in fewer than {FEW} held-out rows.",
-                "Hold out more rows, or judge them together with `--rule global`.",
+                "Hold out more rows"
+                f"{', or judge them together: labelset decide RUN --rule global' * helps}.",
                 _named(run, few),
                 {"held_out_on": seen.on[few].tolist()},
             )
@@ -198,7 +201,7 @@ def of_labels(run: SavedModel, seen: Facts) -> list[Finding]:
     return found
 
 
-def of_link(run: SavedModel, part: Split, p: Tensor) -> list[Finding]:
+def of_link(run: SavedModel, part: Split, p: Tensor, changes: Changes) -> list[Finding]:
     """Probabilities that are not what the loss makes of the scores."""
     fitted = run.calibrator is not None and run.calibrator.needs_fit
     if fitted:
@@ -213,7 +216,10 @@ def of_link(run: SavedModel, part: Split, p: Tensor) -> list[Finding]:
                 "wrong-link",
                 f"The loss {_loss_name(run)!r} fixes no probabilities, and no map was fitted.",
                 f"sigmoid(score) was taken instead; its average calibration error is {now:.3f}.",
-                "Fit a map: labelset calibrate RUN --map platt.",
+                _unless_worse(
+                    _with_platt(run, part, changes),
+                    "Fit a map: labelset calibrate RUN --map platt.",
+                ),
                 numbers={"ace": now},
             )
         ]
@@ -234,13 +240,16 @@ def of_link(run: SavedModel, part: Split, p: Tensor) -> list[Finding]:
             f"The scores are read with the wrong link: the model {sure} with {name!r}.",
             f"Average calibration error {now:.3f} as it is, {best:.3f} with the link of {name!r}; "
             f"{_means(p, part)}.",
-            f"Use the loss's own link: labelset calibrate RUN --map link --loss {name}.",
+            _unless_worse(
+                changes.to_calibrator(calibrate.build("link", loss=name))[1],
+                f"Use the loss's own link: labelset calibrate RUN --map link --loss {name}.",
+            ),
             numbers={"ace": now, "ace_with_link": best, "loss": name},
         )
     ]
 
 
-def of_probabilities(run: SavedModel, part: Split, p: Tensor) -> list[Finding]:
+def of_probabilities(run: SavedModel, part: Split, p: Tensor, changes: Changes) -> list[Finding]:
     """Probabilities that are not true, though the link is right."""
     if not _both_kinds(part):
         return []
@@ -256,46 +265,94 @@ def of_probabilities(run: SavedModel, part: Split, p: Tensor) -> list[Finding]:
             "The probabilities are not calibrated.",
             f"Average calibration error {now:.3f}; after Platt scaling {quality.after:.3f} "
             f"(cross-validated); {_means(p, part)}.",
-            "Fit a calibrator on held-out rows: labelset calibrate RUN --map platt.",
+            _unless_worse(
+                _with_platt(run, part, changes),
+                "Fit a calibrator on held-out rows: labelset calibrate RUN --map platt.",
+            ),
             numbers={"ace": now, "ace_after": quality.after},
         )
     ]
 
 
-def of_thresholds(run: SavedModel, part: Split, p: Tensor, seen: Facts) -> list[Finding]:
-    """Labels that are ranked well and yet cut off: what other thresholds would find."""
+def of_thresholds(
+    run: SavedModel, part: Split, p: Tensor, seen: Facts, changes: Changes
+) -> list[Finding]:
+    """Labels that are ranked well and yet cut off: what other thresholds would find.
+
+    Those for the metric that the run is for are tried first, then those for macro F1; thresholds
+    that would do harm are not advised.
+    """
     mask = part.labels.known()
     rows = torch.arange(len(part)) if mask is None else mask.any(1).nonzero().flatten()
     if len(rows) < 2 * FEW or not _both_kinds(part):
         return []
-    ranked = seen.z >= CHANCE
-    halves = [rows[i::2] for i in (0, 1)]
-    metric = build("f1-macro")
+    for metric, more in ((changes.purpose, ""), ("f1-macro", " --set metric=f1-macro")):
+        rule = decide.tuned_for(metric)
+        if not _may_decide(run, rule, changes):
+            continue
+        before, after, hits = _by_halves(run, rule, part, p, rows)
+        cut = seen.silent & (seen.z >= CHANCE) & (hits > 0)
+        if after <= before or (not bool(cut.any()) and after - before < GAIN):
+            continue
+        return [
+            Finding(
+                "threshold",
+                f"The thresholds keep {int(cut.sum())} labels that are ranked well from ever being "
+                "predicted."
+                if bool(cut.any())
+                else "Other thresholds would do better.",
+                f"Macro F1 {before:.3f} as it is, {after:.3f} with thresholds ({rule.name}) fitted "
+                "on one half of the held-out rows and judged on the other.",
+                f"Fit a rule: labelset decide RUN{more}.",
+                _named(run, cut),
+                {"f1_macro": before, "f1_macro_tuned": after},
+            )
+        ]
+    return []
+
+
+def _by_halves(
+    run: SavedModel, rule: decide.Rule, part: Split, p: Tensor, rows: Tensor
+) -> tuple[float, float, Tensor]:
+    """Macro F1 as it is and with a rule, and how often this finds each label: every row is judged
+    by what the other half of the rows taught."""
+    halves, metric = [rows[i::2] for i in (0, 1)], build("f1-macro")
     now, then, hits = [], [], torch.zeros(part.labels.n, dtype=torch.int64)
     for fit_on, judge_on in (halves, halves[::-1]):
-        rule = decide.build("per-class").fit(p[fit_on], part.labels[fit_on])
-        truth, other = part.labels[judge_on], rule(p[judge_on])
+        other = rule.fit(p[fit_on], part.labels[fit_on])(p[judge_on])
+        truth = part.labels[judge_on]
         now.append(metric(run.predictor.decide(p[judge_on]), truth))
         then.append(metric(other, truth))
         hits += found_by(other, truth)
-    before, after = float(np.mean(now)), float(np.mean(then))
-    cut = seen.silent & ranked & (hits > 0)
-    if not bool(cut.any()) and after - before < GAIN:
-        return []
-    return [
-        Finding(
-            "threshold",
-            f"The thresholds keep {int(cut.sum())} labels that are ranked well from ever being "
-            "predicted."
-            if bool(cut.any())
-            else "Other thresholds would do better.",
-            f"Macro F1 {before:.3f} as it is, {after:.3f} with thresholds per class fitted on one "
-            "half of the held-out rows and judged on the other.",
-            "Fit a rule: labelset decide RUN --rule per-class.",
-            _named(run, cut),
-            {"f1_macro": before, "f1_macro_tuned": after},
-        )
-    ]
+    return float(np.mean(now)), float(np.mean(then)), hits
+
+
+def _may_decide(run: SavedModel, rule: decide.Rule, changes: Changes) -> bool:
+    """Whether `labelset decide` would take this rule, and it is another than the one in force."""
+    if run.predictor.calibrator is None:
+        return False  # there are no probabilities yet
+    if type(run.rule) is type(rule) and run.rule.settings() == rule.settings():
+        return False
+    return not changes.to(run.calibrator, rule).falls
+
+
+def _with_platt(run: SavedModel, part: Split, changes: Changes) -> Change | None:
+    """What `labelset calibrate RUN --map platt` changes; None where it cannot be fitted."""
+    try:
+        platt = calibrate.build("platt", loss=run.loss).fit(part.scores, part.labels, folds=0)
+    except ValueError:
+        return None
+    return changes.to_calibrator(platt)[1]
+
+
+def _unless_worse(change: Change | None, advice: str) -> str:
+    """The advice, unless following it would be refused: then why there is none."""
+    if change is None or not change.falls:
+        return advice
+    return (
+        f"Hold out more rows: what these teach would do harm, by cross-validation "
+        f"({', '.join(change.falls)})."
+    )
 
 
 def of_head(run: SavedModel, part: Split, seconds: float) -> list[Finding]:
@@ -362,10 +419,11 @@ def diagnose(
     if p is None:
         p = run.predictor.or_sigmoid().probabilities(part.scores)
     seen = facts(run, part, p)
-    findings = [*of_labels(run, seen), *of_link(run, part, p)]
+    changes = Changes(run, on)
+    findings = [*of_labels(run, seen, changes), *of_link(run, part, p, changes)]
     if not any(finding.cause == "wrong-link" for finding in findings):
-        findings += of_probabilities(run, part, p)
-    findings += of_thresholds(run, part, p, seen)
+        findings += of_probabilities(run, part, p, changes)
+    findings += of_thresholds(run, part, p, seen, changes)
     findings += of_head(run, part, seconds)
     return Diagnosis(_summary(run, part, p, seen), findings)
 

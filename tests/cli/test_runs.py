@@ -41,7 +41,7 @@ def test_the_way_from_scores_to_decisions(files, capsys):
     assert main(["calibrate", run, "--map", "platt", "--diagram", str(files / "d.svg")]) == 0
     assert "cross-validation" in capsys.readouterr().out
     assert (files / "d.svg").read_text().startswith("<svg")
-    assert main(["decide", run]) == 0
+    assert main(["decide", run, "--rule", "per-class"]) == 0
     out = capsys.readouterr().out
     assert "tea cup" in out
     assert "95% interval" in out
@@ -75,13 +75,20 @@ def test_values_are_those_of_the_library(files, capsys):
     assert got["precision@2"] == pytest.approx(np.take_along_axis(y, best, 1).mean())
 
 
-def test_calibrating_again_takes_the_rule_out(files, capsys):
+def test_calibrating_again_fits_the_rule_again(files, capsys):
     run = pack(files)
     main(["decide", run, "--rule", "global", "--set", "metric=f1-macro"])
-    assert SavedModel.open(run).rule.metric == "f1-macro"
+    before = SavedModel.open(run).rule
     main(["calibrate", run, "--map", "temperature", "--set", "per=pool"])
-    assert "taken out" in capsys.readouterr().out
-    assert SavedModel.open(run).rule is None
+    assert "fitted again" in capsys.readouterr().out
+    saved = SavedModel.open(run)
+    assert saved.rule.settings() == before.settings()
+    part = saved.splits["valid"]
+    p = saved.predictor.probabilities(part.scores)
+    assert (
+        saved.rule.as_json()
+        == decide.build("global", metric="f1-macro").fit(p, part.labels).as_json()
+    )
 
 
 def test_a_rule_can_come_from_a_file(files, capsys):

@@ -215,7 +215,7 @@ def test_killed_at_any_moment_nothing_is_lost(made, tmp_path, verb):
     run, out = tmp_path / "run", tmp_path / "out"
     argv = {
         "decide": ["decide", run, "--rule", "global"],
-        "calibrate": ["calibrate", run, "--map", "temperature"],
+        "calibrate": ["calibrate", run, "--map", "platt"],
         "predict": ["predict", run, made / "d.npz", "--out", out],
         "export": ["export", run, "--onnx", out],
     }[verb]

@@ -76,7 +76,7 @@ def test_thresholds_copied_in_the_page_decide_alike_on_disk(page, folder, capsys
         words = shlex.split(command)
         words = [places.get(w, w.replace("RUN/", f"{folder}/")) for w in words]
         assert words.pop(0) == "labelset"
-        assert main(words) == 0
+        assert main([*words, "--force"]) == 0  # thresholds that nobody would want
     used = words[1]
     assert counted(SavedModel.open(used)) == {
         name: shown[name] for name in ("tp", "fp", "fn", "tn")

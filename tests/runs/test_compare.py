@@ -17,10 +17,10 @@ from sklearn.metrics import average_precision_score, f1_score
 from labelset import Labels
 from labelset.cli import main
 from labelset.data import Dataset
+from labelset.decide import TUNED
 from labelset.model import SavedModel
 from labelset.runs import Judge, Plan, Standing, compare, parse
 from labelset.runs.comparison import choose, recommend, standings
-from labelset.runs.judging import TUNED
 
 QUICK = {"epochs": 3}
 

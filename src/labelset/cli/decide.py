@@ -8,27 +8,32 @@ from pathlib import Path
 from typing import Any
 
 from labelset import decide, metrics, model, runs
-from labelset.cli.options import add_settings, settings
+from labelset.cli.options import add_saving, add_settings, settings, undone
 from labelset.terminal import table
 
 ABOUT = """Fit a rule on the held-out part of a RUN and keep it there, or take the one in a JSON
-file. Rules: """ + ", ".join(decide.names())
+file. What would make the metric that the run is for, or another main one, sharply worse on unseen
+rows is refused. Rules: """ + ", ".join(decide.names())
 JUDGED = ("f1-micro", "f1-macro", "f1-samples", "precision", "recall")
 
 
 def add(verb: Any) -> None:
     """Its options."""
     verb.add_argument("model", metavar="RUN", help="the folder of a run")
-    verb.add_argument("--rule", default="per-class", help="which decision rule (per-class)")
+    verb.add_argument("--rule", help="which decision rule (the one for the run's metric)")
     verb.add_argument("--on", default="valid", help="the split to fit on (valid; never test)")
     add_settings(verb, "rule")
     verb.add_argument("--from", dest="source", metavar="JSON", help="take this rule instead")
+    add_saving(verb)
     verb.add_argument("--most", type=int, default=20, help="how many thresholds to show (20)")
     verb.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Fit, show what it does on the held-out part, keep it."""
+    """Fit, show what it does on the held-out part, keep it unless it does harm."""
+    if args.undo:
+        undone(args)
+        return
     saved = model.SavedModel.open(args.model)
     split = saved.held_out(args.on)
     p = saved.predictor.probabilities(split.scores)
@@ -37,17 +42,26 @@ def run(args: argparse.Namespace) -> None:
         rule = _read(Path(args.source))
         rule(p[:1])
     else:
-        rule = decide.build(args.rule, **settings(args.set)).fit(p, split.labels)
+        aim = model.purpose(saved)
+        rule = decide.tuned_for(aim, args.rule, **settings(args.set)).fit(p, split.labels)
+    changes = model.Changes(saved, args.on)
+    as_it_is = bool(args.source) or changes.on != args.on
+    change = changes.to(saved.calibrator, rule, (rule,) if as_it_is else ())
+    if not args.force:
+        change.refuse("this rule")
     saved.rule = rule
     after = _judge(saved, p, split)
     saved.save_model()
     runs.judge_again(saved)
     if args.json:
-        print(json.dumps({"rule": rule.as_json(), "before": before, "after": after}))
+        shown = {"rule": rule.as_json(), "before": before, "after": after}
+        print(json.dumps(shown | {"unseen": change.as_json()}))
         return
     print(f"{rule.name}, on {len(split):,} {args.on} rows\n")
     rows = [[name, f"{before[name]:.4f}", f"{after[name]:.4f}"] for name in JUDGED]
     print(table([["on these rows", "before", "after"], *rows]))
+    if change.before:
+        print(f"\n{change}")
     thresholds = getattr(rule, "thresholds", None)
     if thresholds is not None:
         print("\n" + _thresholds(saved, rule, p, split, args.most))

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from labelset import data
+from labelset import data, model, runs
 from labelset.files import folder_lock
 
 ENCODER = (
@@ -122,6 +122,29 @@ def settings(pairs: list[str]) -> dict[str, Any]:
         except json.JSONDecodeError:
             read[key] = value
     return read
+
+
+def add_saving(verb: Any) -> None:
+    """`--force` and `--undo`, of verbs that change the calibrator or rule of a run."""
+    verb.add_argument(
+        "--force", action="store_true", help="save it even where cross-validation says it does harm"
+    )
+    verb.add_argument(
+        "--undo",
+        action="store_true",
+        help="go back to the calibrator and rule before the last change, one step",
+    )
+
+
+def undone(args: argparse.Namespace) -> None:
+    """`--undo`: the run as it was, with what is stored beside it."""
+    saved = model.SavedModel.undo(args.model)
+    runs.judge_again(saved)
+    held = [
+        f"{what} {'none' if one is None else one.as_json()['name']}"
+        for what, one in (("calibrator", saved.calibrator), ("rule", saved.rule))
+    ]
+    print(json.dumps({"undone": True}) if args.json else f"back in force: {', '.join(held)}")
 
 
 def add_training(verb: Any, epochs: int | None = 20) -> None:

@@ -6,6 +6,7 @@ from labelset.lazy import door
 
 if TYPE_CHECKING:
     from labelset.model.blend import Blend, Part, mixed
+    from labelset.model.change import Change, Changes, learns, purpose
     from labelset.model.explanation import Explainer, Explanation, Reason, Share, Weights
     from labelset.model.folder import COMPARED, HEAD, SavedModel, Split, read_scores, score_batches
     from labelset.model.forest import Forest, log_odds
@@ -21,6 +22,8 @@ __all__ = [
     "COMPARED",
     "HEAD",
     "Blend",
+    "Change",
+    "Changes",
     "Explainer",
     "Explanation",
     "Forest",
@@ -36,8 +39,10 @@ __all__ = [
     "Split",
     "Weights",
     "all_numbers",
+    "learns",
     "log_odds",
     "mixed",
+    "purpose",
     "read_scores",
     "score_batches",
 ]

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 MODEL, HEAD, ENCODER = "model.json", "head.safetensors", "encoder.safetensors"
 ESTIMATOR = "estimator.safetensors"
+PREVIOUS = "previous.json"
+"""`model.json` as it was before its calibrator or rule was changed last."""
 COMPARED = "compare.json"
 SPLITS = ("train", "valid", "test")
 DAMAGE = (
@@ -74,6 +76,23 @@ class Split:
     def id(self, row: int) -> str:
         """What to call a row."""
         return str(row) if self.ids is None else self.ids[row]
+
+    @property
+    def known_scores(self) -> Tensor:
+        """The scores, 0 where the label is unknown, where one may be NaN."""
+        if self.scores is None:
+            raise ValueError("these rows have no scores")
+        known = self.labels.known()
+        return self.scores if known is None else torch.where(known, self.scores, 0.0)
+
+    def sample(self, entries: int) -> Split:
+        """Its rows, or so many of them, drawn at random, that they have at most `entries`."""
+        most = max(1, entries // max(self.labels.n, 1))
+        if len(self) <= most or self.scores is None:
+            return self
+        rows = torch.randperm(len(self), generator=torch.Generator().manual_seed(0))[:most]
+        rows = rows.sort().values
+        return Split(self.labels[rows], self.scores[rows])
 
 
 @dataclass
@@ -259,6 +278,7 @@ class SavedModel:
         sums: dict[str, str] = {}
         files = {folder / name: summed(name, w, sums) for name, w in self._writers().items()}
         write_all(files | {folder / MODEL: lambda file: file.write(self._model(sums))})
+        (folder / PREVIOUS).unlink(missing_ok=True)  # it was of another model
         self.folder = folder
 
     def _writers(self) -> dict[str, Write]:
@@ -281,13 +301,22 @@ class SavedModel:
         return self.encoder is not None and self.encoder.name in {*encode.names(), "several"}
 
     def save_model(self, path: str | Path | None = None) -> None:
-        """Write only `model.json`: names, loss, calibrator, rule; by default where it was."""
+        """Write only `model.json`: names, loss, calibrator, rule; by default where it was.
+
+        What is there stays beside it, byte for byte, for `undo`.
+        """
         self.folder = self.folder if path is None else Path(path)
         if self.folder is None:
             raise ValueError("this run was never saved: say where to")
         beside = [path for path in map(self.folder.joinpath, self._writers()) if path.is_file()]
         sums = {path.name: file_sum(path) for path in beside}
-        write_bytes(self.folder / MODEL, self._model(sums))
+        new, old = self._model(sums), None
+        if (self.folder / MODEL).is_file():
+            old = (self.folder / MODEL).read_bytes()
+        if new == old:
+            return  # what was there before it can still be gone back to
+        files = {} if old is None else {self.folder / PREVIOUS: _writing(old)}
+        write_all(files | {self.folder / MODEL: _writing(new)})
 
     def _model(self, sums: dict[str, str]) -> bytes:
         about = {
@@ -310,39 +339,77 @@ class SavedModel:
     @classmethod
     def open(cls, path: str | Path) -> SavedModel:
         """The run in a folder."""
-        folder = Path(path)
-        if (folder / COMPARED).is_file():
-            folder = folder / "best"  # of a comparison, the run that it recommends
-        if not folder.exists():
-            raise ValueError(f"{path}: not a run: there is no such folder")
-        if not (folder / MODEL).is_file():
-            raise ValueError(f"{path}: not a run: there is no {MODEL} in it")
+        folder = _run_folder(path)
         try:
-            saved = json.loads((folder / MODEL).read_text(encoding="utf-8"))
-            if saved["format"] != FORMAT:
-                raise ValueError(f"has format {saved['format']}, this labelset reads {FORMAT}")
-            if not isinstance(saved["names"], list):
-                raise ValueError("names must be a list")
-            for name, wanted in saved.get("files", {}).items():
-                if file_sum(folder / Path(name).name) != wanted:
-                    raise ValueError(f"{name} is not as it was saved")
-            model = cls(
-                names=saved["names"],
-                splits={name: _read_split(folder / f"{name}.npz") for name in saved["parts"]},
-                loss=saved["loss"],
-                calibrator=_optional(calibrate.from_json, saved["calibrator"]),
-                rule=_optional(decide.from_json, saved["rule"]),
-                head=heads.load(folder / HEAD) if saved["head"] else None,
-                encoder=_encoder(folder, saved["encoder"]),
-                estimator=_optional(lambda kind: _estimator(folder, kind), saved["estimator"]),
-                about=saved["about"],
-                folder=folder,
-            )
-            if saved.pop("sum", None) not in (None, _own_sum(saved)):  # older ones have none
-                raise ValueError(f"{MODEL} is not as it was saved")
-            return model
+            return cls._read(folder, (folder / MODEL).read_bytes())
         except DAMAGE as error:
             raise ValueError(f"{path}: damaged run: {_reason(error)}") from None
+
+    @classmethod
+    def undo(cls, path: str | Path) -> SavedModel:
+        """The run in a folder, as it was before its calibrator or rule was changed last.
+
+        It goes one step back: what was in force until then is gone.
+        """
+        folder = _run_folder(path)
+        previous = folder / PREVIOUS
+        before = previous.read_bytes() if previous.is_file() else None
+        if before is None or before == (folder / MODEL).read_bytes():
+            raise ValueError(
+                f"{path}: nothing to undo: its calibrator and rule are as they were made, or were "
+                "gone back to already; undo goes back one step"
+            )
+        try:
+            model = cls._read(folder, before)
+        except DAMAGE as error:
+            why = _reason(error).replace(MODEL, PREVIOUS)
+            raise ValueError(f"{previous}: damaged, the run stays as it is: {why}") from None
+        write_bytes(folder / MODEL, before)
+        previous.unlink()
+        return model
+
+    @classmethod
+    def _read(cls, folder: Path, content: bytes) -> SavedModel:
+        """What `model.json` describes, with the files beside it; anything of DAMAGE may happen."""
+        saved = json.loads(content.decode())
+        if saved["format"] != FORMAT:
+            raise ValueError(f"has format {saved['format']}, this labelset reads {FORMAT}")
+        if not isinstance(saved["names"], list):
+            raise ValueError("names must be a list")
+        for name, wanted in saved.get("files", {}).items():
+            if file_sum(folder / Path(name).name) != wanted:
+                raise ValueError(f"{name} is not as it was saved")
+        model = cls(
+            names=saved["names"],
+            splits={name: _read_split(folder / f"{name}.npz") for name in saved["parts"]},
+            loss=saved["loss"],
+            calibrator=_optional(calibrate.from_json, saved["calibrator"]),
+            rule=_optional(decide.from_json, saved["rule"]),
+            head=heads.load(folder / HEAD) if saved["head"] else None,
+            encoder=_encoder(folder, saved["encoder"]),
+            estimator=_optional(lambda kind: _estimator(folder, kind), saved["estimator"]),
+            about=saved["about"],
+            folder=folder,
+        )
+        if saved.pop("sum", None) not in (None, _own_sum(saved)):  # older ones have none
+            raise ValueError(f"{MODEL} is not as it was saved")
+        return model
+
+
+def _run_folder(path: str | Path) -> Path:
+    """Of a comparison, the run that it recommends."""
+    folder = Path(path)
+    if (folder / COMPARED).is_file():
+        folder = folder / "best"
+    if not folder.exists():
+        raise ValueError(f"{path}: not a run: there is no such folder")
+    if not (folder / MODEL).is_file():
+        raise ValueError(f"{path}: not a run: there is no {MODEL} in it")
+    return folder
+
+
+def _writing(content: bytes) -> Write:
+    return lambda file: file.write(content)
 
 
 def _asked(predictor: Predictor, scores: Tensor) -> list[list[int]]:

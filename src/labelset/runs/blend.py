@@ -31,7 +31,6 @@ from labelset.metrics import (
     positive_ranks,
 )
 from labelset.model import SavedModel
-from labelset.runs.judging import TUNED
 
 PICKS = 12
 PARTS = 5
@@ -513,9 +512,8 @@ class _Macro(_Measure):
         return float(each[known_counts(labels, by_class=True) > 0].mean())
 
     def judged(self, chosen: State, own: State) -> float:
-        name, settings = TUNED["f1-macro"]
         p, labels, _ = own["kept"].together()
-        rule = decide.build(name, **settings).fit(*chosen["kept"].together()[:2])
+        rule = decide.tuned_for("f1-macro").fit(*chosen["kept"].together()[:2])
         try:
             return self.metric(rule(p), labels)
         except ValueError:

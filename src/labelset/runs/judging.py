@@ -28,7 +28,7 @@ from labelset import calibrate, decide
 from labelset.calibrate import ProbMap
 from labelset.data.formats.npz import opened
 from labelset.data.reading import reading
-from labelset.decide import Rule
+from labelset.decide import TUNED, Rule
 from labelset.decide.thresholds import Global
 from labelset.doctor import diagnose
 from labelset.files import write_with
@@ -47,13 +47,6 @@ PLAIN = (
     "precision@1",
     "precision@5",
 )
-TUNED: dict[str, tuple[str, dict[str, Any]]] = {
-    "f1-micro": ("global", {"metric": "f1-micro"}),
-    # a threshold of few positives alone is noise: drawn towards the common one it was better on
-    # unseen halves of 7 data sets of 8, by .002 to .02
-    "f1-macro": ("per-class", {"metric": "f1-macro", "shrink": 5.0}),
-    "f1-samples": ("global", {"metric": "f1-samples"}),
-}
 TRUTH = ("ace", "mce", "brier", "nll")
 TIMES = 200  # resamples behind an interval
 RESAMPLED = 2**29  # numbers that resampling may touch per view; fewer resamples beyond it
@@ -146,7 +139,7 @@ class Judge:
         self._valid: Tensor | None = None  # by the calibrator that `finish` has chosen
         self._parts = dict(model.splits)
         if "valid" in model.splits and model.scored("valid").scores is not None:
-            self._parts["valid"] = _sample(model.scored("valid"))
+            self._parts["valid"] = model.scored("valid").sample(CHOOSING)
 
     def part(self, split: str) -> Split:
         """The rows of a split that judge; an error says where there are none."""
@@ -200,8 +193,7 @@ class Judge:
     def _rule(self, metric: str) -> Rule:
         """The rule for a metric, fitted on all validation rows."""
         if metric not in self._rules:
-            name, settings = TUNED[metric]
-            rule = decide.build(name, **settings)
+            rule = decide.tuned_for(metric)
             self._rules[metric] = rule.fit(self.raw("valid"), self.part("valid").labels)
         return self._rules[metric]
 
@@ -219,16 +211,15 @@ class Judge:
     def _calibrated_test(self) -> Tensor:
         if self._platt is None:
             return self.raw("test")
-        return self._platt(_known_scores(self.model.scored("test")))
+        return self._platt(self.model.scored("test").known_scores)
 
     def _tuned(self, split: str, metric: str) -> Labels:
         if split == "test":
             return self._rule(metric)(self.raw(split))
-        name, settings = TUNED[metric]
         p, labels = self.raw(split), self.part(split).labels
         halves = []
         for judged, taught in ((0, 1), (1, 0)):
-            rule = decide.build(name, **settings).fit(p[taught::2], labels[taught::2])
+            rule = decide.tuned_for(metric).fit(p[taught::2], labels[taught::2])
             halves.append(rule(p[judged::2]))
         return _woven(halves)
 
@@ -240,17 +231,17 @@ class Judge:
         return self._platt.unseen.to(self.raw(split).dtype)
 
     def finish(self, optimise: str) -> SavedModel:
-        """The model with a calibrator, where one helps, and the rule for a metric."""
+        """The model with a calibrator, where one helps, and the rule for a metric, which it
+        remembers."""
+        self.model.about["optimise"] = optimise
         loss, fitted = self.model.loss, self._platt
-        metric = optimise if optimise in TUNED else "f1-macro"
         helps = fitted is not None and fitted.quality is not None and fitted.quality.helped
         if fitted is None or not (loss is None or loss.link_missing() or helps):
-            self.model.rule = self._rule(metric)
+            self.model.rule = self._rule(optimise)
             return self.model
         self.model.calibrator = fitted
-        self._valid = fitted(_known_scores(self.part("valid")))
-        name, settings = TUNED[metric]
-        rule = decide.build(name, **settings)
+        self._valid = fitted(self.part("valid").known_scores)
+        rule = decide.tuned_for(optimise)
         self.model.rule = rule.fit(self._valid, self.part("valid").labels)
         return self.model
 
@@ -271,27 +262,9 @@ def _woven(halves: list[Labels]) -> Labels:
     return both[order]
 
 
-def _sample(valid: Split) -> Split:
-    """Its rows, or so many of them, drawn at random, that they have CHOOSING entries."""
-    most = max(1, CHOOSING // max(valid.labels.n, 1))
-    if len(valid) <= most:
-        return valid
-    rows = torch.randperm(len(valid), generator=torch.Generator().manual_seed(0))[:most]
-    assert valid.scores is not None
-    rows = rows.sort().values
-    return Split(valid.labels[rows], valid.scores[rows])
-
-
-def _known_scores(split: Split) -> Tensor:
-    """0 where the label is unknown, where a score may be NaN."""
-    assert split.scores is not None
-    known = split.labels.known()
-    return split.scores if known is None else torch.where(known, split.scores, 0.0)
-
-
 def probabilities(predictor: Predictor, split: Split) -> Tensor:
     """(rows, labels) on the CPU; where the label is unknown, those of the score 0."""
-    return predictor.or_sigmoid().probabilities(_known_scores(split)).cpu()
+    return predictor.or_sigmoid().probabilities(split.known_scores).cpu()
 
 
 # ---- the model as it is used ------------------------------------------------------------------

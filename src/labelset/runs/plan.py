@@ -13,9 +13,10 @@ import torch
 
 from labelset import check, encode, heads, losses
 from labelset.data import Dataset
+from labelset.decide import TUNED
 from labelset.encode import Encoder
 from labelset.runs import DEFAULT_LOSSES, EFFORTS, SEEDS
-from labelset.runs.judging import PLAIN, TRUTH, TUNED
+from labelset.runs.judging import PLAIN, TRUTH
 from labelset.train import Settings
 
 PSEUDO = "pseudo/"
