@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import termios
 import tomllib
 from pathlib import Path
 
@@ -282,12 +283,15 @@ def test_label_names_cannot_send_escape_codes(folder, capsys):
 
 
 @pytest.mark.slow
-def test_no_escape_codes_on_a_terminal_either(folder, tmp_path):
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_a_comparison_fits_the_terminal_without_escape_codes(columns, folder, tmp_path):
     argv = ["compare", str(folder / "rows.npz"), "--out", str(tmp_path / "r"), "--losses", "bce"]
     more = ["--seeds", "1", "--jobs", "1", "--epochs", "1"]
     main_end, end = pty.openpty()
+    termios.tcsetwinsize(end, (40, columns))
     child = subprocess.Popen(
         [sys.executable, "-m", "labelset", *argv, *more],
+        stdin=end,
         stdout=end,
         stderr=end,
         env={**os.environ, "NO_COLOR": "1", "TERM": "xterm-256color"},
@@ -301,8 +305,14 @@ def test_no_escape_codes_on_a_terminal_either(folder, tmp_path):
         pass  # how Linux says that the other end was closed
     os.close(main_end)
     assert child.wait() == 0, shown.decode()
-    assert b"s left" in shown  # the bar was there
     assert b"\x1b" not in shown
+    said = shown.decode().replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for phase in ("reading", "judging", "writing the report ..."):
+        assert any(phase in line for line in said), phase
+    assert any(line.startswith("> bce+linear") for line in said)
+    assert said[-2].startswith("next: labelset predict ")
+    paths = ("report: ", "model: ", "next: ", "reading ")  # which are never cut, to be copied
+    assert max(len(line) for line in said if not line.startswith(paths)) <= columns
 
 
 # ---- exit statuses -------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 from labelset import bench, check, kernels, losses
 from labelset.cli.options import writable
 from labelset.files import write_bytes
-from labelset.terminal import ProgressBar, table
+from labelset.terminal import progress, table
 
 ABOUT = """Time forward and backward of each loss by each implementation on this machine.
 
@@ -87,14 +86,14 @@ def run(args: argparse.Namespace) -> None:
     if args.add and not args.out:
         raise ValueError("--add needs --out, the CSV to add to")
     old = bench.read_rows(args.out) if args.add and Path(args.out).exists() else []
-    show = None if args.quiet or not sys.stderr.isatty() else ProgressBar()
     rows: list[bench.Row] = []
-    for done, found in enumerate(wanted.rows(), 1):
-        rows += found
-        if args.out:
-            bench.write_rows(args.out, bench.merged(old, rows))
-        if show:
-            show(done, wanted.total)
+    with progress(not args.quiet) as bar:
+        for done, found in enumerate(wanted.rows(), 1):
+            rows += found
+            if args.out:
+                bench.write_rows(args.out, bench.merged(old, rows))
+            if bar:
+                bar(done, wanted.total)
     if args.plot:
         drawn = bench.plot(bench.merged(old, rows))
         write_bytes(Path(args.plot), drawn.encode())

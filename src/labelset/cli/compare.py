@@ -22,7 +22,7 @@ from labelset.cli.options import (
     training,
 )
 from labelset.ranks import Ranks, leave_group, under_torchrun
-from labelset.terminal import ProgressBar
+from labelset.terminal import ProgressBar, minutes, next_command, phase, progress
 
 ABOUT = """Train every candidate under the same budget, judge all on the same rows, and say which to
 use. Writes RUN/results.csv (one row per loss, head, seed, split, stage and metric), summary.csv,
@@ -133,21 +133,35 @@ def plan_of(args: argparse.Namespace) -> runs.Plan:
 @under_torchrun
 def run(args: argparse.Namespace) -> None:
     """Compare, and print the answer."""
-    with ending_when_asked():
-        _run(args)
+    plan, first = plan_of(args), Ranks.running().first
+    with ending_when_asked(), progress(first and not args.quiet, plan.seconds) as bar:
+        result = _compared(args, plan, bar)
+        leave_group()
+        if first:
+            phase("writing the report")
+            report.write_report(report.as_input(result), Path(args.out) / "report.html")
+    if not first:
+        return
+    if args.json:
+        print((result.out / "compare.json").read_text(encoding="utf-8"))
+    else:
+        print(f"{result.table()}\n")
+        print(f"report: {result.out / 'report.html'}\nmodel: {result.out / 'best'}")
+    if not args.quiet:
+        next_command("predict", args.out, "NEW_ROWS", "--out", "predicted.csv")
 
 
-def _run(args: argparse.Namespace) -> None:
-    jobs, ranks = _jobs(args), Ranks.running()
-    plan = plan_of(args)
+def _compared(
+    args: argparse.Namespace, plan: runs.Plan, bar: ProgressBar | None
+) -> runs.Comparison:
+    jobs, ranks, out = _jobs(args), Ranks.running(), Path(args.out)
     dataset = loaded(args)
-    out = Path(args.out)
     show: Any = None
     if not args.quiet and ranks.first:
-        show = _Found(plan) if runs.suits(dataset, plan) else _Show(plan, out)
+        show = _Found(plan, bar) if runs.suits(dataset, plan) else _Show(plan, out, bar)
     try:
         with replacing(out, args.force and ranks.first):
-            result = runs.compare(
+            return runs.compare(
                 dataset,
                 plan,
                 out,
@@ -161,15 +175,6 @@ def _run(args: argparse.Namespace) -> None:
         done = len(list(out.glob("work/*/*/done.json")))
         print(f"\nstopped with {done} models done: go on with --resume", file=sys.stderr)
         raise
-    leave_group()
-    if not ranks.first:
-        return
-    report.write_report(report.as_input(result), out / "report.html")
-    if args.json:
-        print((out / "compare.json").read_text(encoding="utf-8"))
-    else:
-        print(f"{result.table()}\n")
-        print(f"report: {out / 'report.html'}\nmodel: {out / 'best'}")
 
 
 def _jobs(args: argparse.Namespace) -> int:
@@ -185,9 +190,8 @@ def _jobs(args: argparse.Namespace) -> int:
 class _Found:
     """A line on standard error for each candidate of a search, as soon as it is judged."""
 
-    def __init__(self, plan: runs.Plan) -> None:
-        self.optimise = plan.optimise
-        self.bar = ProgressBar() if sys.stderr.isatty() else None
+    def __init__(self, plan: runs.Plan, bar: ProgressBar | None) -> None:
+        self.optimise, self.bar = plan.optimise, bar
         self.told: tuple[runs.Task, int, int] | None = None
 
     def __call__(self, task: runs.Task, news: dict[str, Any]) -> None:
@@ -212,18 +216,19 @@ class _Found:
         if self.bar:
             self.bar(news["share"], 1.0, text)
         elif self.told != (task, number, epoch):
-            minutes, seconds = divmod(round(news["left"]), 60)
-            print(f"{text}, {minutes}:{seconds:02d} left", file=sys.stderr)
+            print(f"{text}, {minutes(news['left'])} left", file=sys.stderr)
         self.told = (task, number, epoch)
 
 
 class _Show:
     """Progress on standard error: a bar on a terminal, a line per model elsewhere."""
 
-    def __init__(self, plan: runs.Plan, out: Path) -> None:
+    def __init__(self, plan: runs.Plan, out: Path, bar: ProgressBar | None) -> None:
         self.total = len(plan.tasks()) * 1.0
         self.share = {t: 1.0 for t in plan.tasks() if runs.is_done(out, t)}
-        self.bar = ProgressBar(sum(self.share.values())) if sys.stderr.isatty() else None
+        self.bar = bar
+        if bar:
+            bar.begin(sum(self.share.values()))
         self.latest: dict[runs.Task, str] = {}
 
     def __call__(self, task: runs.Task, news: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from labelset import data, model, runs
 from labelset.files import folder_lock
+from labelset.terminal import phase
 
 ENCODER = (
     "features, tfidf:words=2,characters=0, table (both), transformer:model=FOLDER, text, conv, "
@@ -86,6 +87,7 @@ def loaded(args: argparse.Namespace) -> data.Dataset:
     for option, key in (("group", "group_column"), ("time", "time_column"), ("weights", "weights")):
         if (given := getattr(args, option, None)) is not None:
             keys[key] = given
+    phase(f"reading {args.source}")
     try:
         dataset = data.load(args.source, **keys)
     except data.Doubtful as doubtful:

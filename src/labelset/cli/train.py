@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from labelset.cli.options import (
     training,
 )
 from labelset.ranks import Ranks, under_torchrun
-from labelset.terminal import ProgressBar
+from labelset.terminal import next_command, progress
 
 ABOUT = """Train one model, fit its map and rule on validation rows, and keep all of it in RUN/best.
 Stopped half-way, the same command with --resume goes on."""
@@ -66,27 +65,26 @@ def run(args: argparse.Namespace) -> None:
         training=training(args),
     )
 
-    bar = ProgressBar()
+    out, first = Path(args.out), Ranks.running().first
+    with ending_when_asked(), progress(first and not args.quiet) as bar:
 
-    def show(task: Any, news: dict[str, Any]) -> None:
-        if news.get("done"):
-            bar.clear()
-        else:
-            bar(news["share"], 1.0, f"epoch {news['epoch'] + 1}, loss {news['loss']:.4f}")
+        def show(task: Any, news: dict[str, Any]) -> None:
+            assert bar is not None
+            share = 1.0 if news.get("done") else news["share"]
+            bar(share, 1.0, "" if share == 1.0 else _reached(news))
 
-    quiet = args.quiet or not sys.stderr.isatty()
-    dataset, out, first = loaded(args), Path(args.out), Ranks.running().first
-    with ending_when_asked(), replacing(out, args.force and first):
-        result = runs.compare(
-            dataset,
-            plan,
-            out,
-            resume=args.resume,
-            jobs=1,
-            progress=show if first and not quiet else None,
-            parallel=args.parallel,
-            save_seconds=checkpoint_seconds(args),
-        )
+        dataset = loaded(args)
+        with replacing(out, args.force and first):
+            result = runs.compare(
+                dataset,
+                plan,
+                out,
+                resume=args.resume,
+                jobs=1,
+                progress=show if bar else None,
+                parallel=args.parallel,
+                save_seconds=checkpoint_seconds(args),
+            )
     if args.json:
         each = [(s.metric, s.stage, s.mean) for s in result.standings[result.best]]
         values = [dict(zip(("metric", "stage", "value"), row, strict=True)) for row in each]
@@ -95,3 +93,9 @@ def run(args: argparse.Namespace) -> None:
     for standing in result.standings[result.best]:
         print(f"{standing.metric:12} {standing.stage:10} {standing.mean:.4f}")
     print(f"model: {Path(args.out) / 'best'}")
+    if first and not args.quiet:
+        next_command("predict", args.out, "NEW_ROWS", "--out", "predicted.csv")
+
+
+def _reached(news: dict[str, Any]) -> str:
+    return f"epoch {news['epoch'] + 1}, loss {news['loss']:.4f}"

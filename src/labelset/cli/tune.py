@@ -9,6 +9,7 @@ from typing import Any
 
 from labelset import runs
 from labelset.cli.options import add_source, add_training, loaded, training
+from labelset.terminal import progress
 
 ABOUT = (
     "Search the hyperparameters of a loss and the learning rate by a metric on "
@@ -32,20 +33,26 @@ def add(verb: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Search, and print what was found."""
 
-    def show(number: int, value: float | None) -> None:
-        shown = "pruned" if value is None else f"{args.optimise} {value:.4f}"
-        print(f"trial {number}: {shown}", file=sys.stderr)
+    with progress(not args.quiet) as bar:
 
-    result = runs.tune(
-        loaded(args),
-        args.loss,
-        args.out,
-        trials=args.trials,
-        optimise=args.optimise,
-        training=training(args),
-        seed=args.seed,
-        progress=None if args.quiet else show,
-    )
+        def show(number: int, value: float | None) -> None:
+            shown = "pruned" if value is None else f"{args.optimise} {value:.4f}"
+            if bar:
+                bar.clear()
+            print(f"trial {number}: {shown}", file=sys.stderr)
+            if bar:
+                bar(number + 1, args.trials, "trials")
+
+        result = runs.tune(
+            loaded(args),
+            args.loss,
+            args.out,
+            trials=args.trials,
+            optimise=args.optimise,
+            training=training(args),
+            seed=args.seed,
+            progress=None if args.quiet else show,
+        )
     if args.json:
         facts = {"metric": args.optimise, "value": result.value, "trials": result.trials}
         best = {"loss": args.loss, "settings": result.loss_settings, "training": result.training}

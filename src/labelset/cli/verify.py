@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from labelset import check, data
 from labelset.cli.options import writable
 from labelset.ranks import Ranks, under_torchrun
-from labelset.terminal import ProgressBar
+from labelset.terminal import phase, progress
 
 if TYPE_CHECKING:
     from labelset.model import SavedModel
@@ -68,13 +67,14 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"{args.labels}: has no splits to choose from")
         labels = labels[[i for i, part in enumerate(split) if part == args.split]]
     start = time.perf_counter()
-    show = None if args.quiet or not sys.stderr.isatty() else ProgressBar()
-    result = verify(
-        *(weight, labels, bias, args.radius, args.box, args.eps, args.seconds, show),
-        device=args.device,
-    )
-    if args.check:
-        check_in_shares(result, Ranks.running())
+    with progress(not args.quiet) as bar:
+        result = verify(
+            *(weight, labels, bias, args.radius, args.box, args.eps, args.seconds, bar),
+            device=args.device,
+        )
+        if args.check:
+            phase(f"proving all {len(result.verdicts):,} verdicts again")
+            check_in_shares(result, Ranks.running())
     seconds = time.perf_counter() - start
     if args.out and Ranks.running().first:
         result.save(args.out)

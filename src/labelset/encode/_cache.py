@@ -17,6 +17,7 @@ from labelset.data.formats.npz import Parts, opened, write_npz
 from labelset.data.store import MEMORY, Array, Filed, blocks
 from labelset.encode._base import Encoder, Inputs
 from labelset.files import write_with
+from labelset.terminal import phase
 
 FORMAT = 2
 """To be raised when what a file holds, or how it is laid out, changes."""
@@ -44,6 +45,7 @@ def encoded(
         except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
             pass  # a damaged file is computed again
     if not encoder.fitted:
+        phase(f"encoding {len(dataset):,} rows")
         encoder.fit(dataset.part("train"))
     inputs = encoder.prepared(dataset)
     if path is not None:

@@ -33,7 +33,7 @@ from labelset.runs.plan import Plan, Task
 from labelset.runs.resample import draws
 from labelset.runs.search import Found, search, suits
 from labelset.runs.shelf import InFolder
-from labelset.terminal import table
+from labelset.terminal import phase, table, width, wrapped
 from labelset.train import Diverged
 
 if TYPE_CHECKING:
@@ -111,9 +111,15 @@ class Comparison:
 
     def table(self) -> str:
         """The answer in words: a line for each candidate, what is missing and why, what to use."""
+        rows, mark = table_rows(self), None
+        if width() is not None:  # on a terminal the recommended row stands out, in any colour
+            mark = next(at for at, row in enumerate(rows) if row[0] == self.best)
+            rows = [["> " * (at == mark) or "  ", *row] for at, row in enumerate(rows)]
+            rows = [[lead + key, *rest] for lead, key, *rest in rows]
         lines = [
-            table(table_rows(self)),
+            table(rows, heads=2, marked=mark),
             "",
+            *(["> recommended."] if mark is not None else []),
             "+ better, - worse than the baseline: the 95% interval of the difference excludes 0.",
             "raw: own link, threshold 0.5; tuned, calibrated: fitted on validation rows.",
             *(f"{key} failed, {why}" for key, why in self.failed.items()),
@@ -124,7 +130,7 @@ class Comparison:
         lines += ["", self.recommendation]
         if self.search is not None and self.search.get("not_tried"):
             lines.append(self.search["not_tried"])
-        return "\n".join(lines)
+        return "\n".join([lines[0], *map(wrapped, lines[1:])])
 
     @cached_property
     def best_model(self) -> SavedModel:
@@ -212,6 +218,7 @@ def compare(
 
                 do_all(dataset, plan, folder, jobs, progress, save_seconds, parallel)
                 found = judged(plan, folder)
+            phase("writing the model and why rows have their labels")
             ranks.once(lambda: _write(found, dataset))
         finally:
             if ranks.first:
@@ -344,6 +351,7 @@ def _answer(
     plan: Plan, folder: Path, tasks: list[Task], failed: dict[str, str], rows: list[Row]
 ) -> Comparison:
     """Every figure and how candidates stand, before one is chosen."""
+    phase("judging the candidates against each other")
     values, able = {}, {}
     for key in dict.fromkeys(task.key for task in tasks):
         own = [task for task in tasks if task.key == key]

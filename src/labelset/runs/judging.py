@@ -37,6 +37,7 @@ from labelset.metrics import build
 from labelset.model import Predictor, SavedModel, Split
 from labelset.proofs import Verification, distinct, independent, verify
 from labelset.runs.resample import draws, resampled
+from labelset.terminal import phase
 
 PLAIN = (
     "map@class",
@@ -468,6 +469,7 @@ def proof_of(model: SavedModel, seconds: float = SECONDS) -> dict[str, Any] | No
     if free:
         seconds = -1.0 if wide else RADII
     sets, which = distinct(model.splits["test"].labels)
+    phase(f"proving which of {len(sets):,} label sets the head can produce")
     repeats = np.bincount(which, minlength=len(sets))
     verdicts = list(_verdicts(model, sets, repeats, seconds))
     return {

@@ -25,6 +25,7 @@ from labelset.model import SavedModel, Split
 from labelset.ranks import Ranks
 from labelset.runs.folder import is_marked, is_whole, judge_and_save, mark
 from labelset.runs.plan import Plan, Task, parse
+from labelset.terminal import listening, phase
 from labelset.torch_private import load_compiler
 from labelset.train import Diverged, Settings, Trained, pseudo_label, train
 from labelset.train import Progress as Stage
@@ -151,12 +152,16 @@ def _pass_on(news: Any, progress: Progress | None) -> None:
             task, facts = news.get_nowait()
         except queue.Empty:
             return
-        if progress is not None:
+        if task is None:
+            phase(facts)
+        elif progress is not None:
             progress(task, facts)
 
 
 def _do_and_tell(task: Task) -> None:
-    _do(task, lambda task, facts: SHARED["news"].put((task, facts)))
+    news = SHARED["news"]
+    with listening(lambda text: news.put((None, text))):
+        _do(task, lambda task, facts: news.put((task, facts)))
 
 
 def _do(task: Task, progress: Progress | None) -> None:
@@ -192,6 +197,7 @@ def _do(task: Task, progress: Progress | None) -> None:
         return
     if got.stopped == "interrupted":
         raise KeyboardInterrupt
+    phase(f"judging {task.key}")
     if writes:
         _keep(dataset, settings, got, folder, plan.optimise, task.seed == 0)
     if progress is not None:

@@ -35,6 +35,7 @@ from labelset.runs.folder import without_sum
 from labelset.runs.folds import Development
 from labelset.runs.plan import Plan, Task, parse
 from labelset.runs.shelf import RECORD, Entry, Shelf
+from labelset.terminal import phase
 from labelset.train.fitted import Failed, Fitted
 from labelset.train.rivals import Broken, Estimator, estimator
 from labelset.train.solve import Problem, solve, strengths, together
@@ -196,6 +197,7 @@ class Search:
 
     def keep(self, task: Task, fitted: Fitted) -> Failed | None:
         """Score the test rows, where there are any, and keep the candidate; or why it cannot be."""
+        phase(f"judging {task.key}")
         began, numbers = time.perf_counter(), self.development.rows
         test = self.development.test
         try:
@@ -292,6 +294,7 @@ def search(dataset: Dataset, plan: Plan, shelf: Shelf, progress: Progress | None
     entries = context.entries
     for name, family in FAMILIES.items():
         entries[name] = _searched(context, name, family)
+    phase("fitting: the blend of them, with its test")
     blended, test = blend(context, _tasks(entries.values()))
     if plan.distil:
         from labelset.runs.distil import distilled
@@ -308,6 +311,7 @@ def _searched(search: Search, name: str, family: Family) -> Entry:
     if (known := search.shelf.finished(name)) is not None:
         return known
     entry: Entry = {"tasks": [], "failed": {}, "left_out": {}}
+    phase(f"fitting: {name}")
     for task, fitted in family(search):
         if isinstance(fitted, Known):
             entry["tasks"].append([task.loss, task.head])
@@ -324,6 +328,7 @@ def _searched(search: Search, name: str, family: Family) -> Entry:
             news = {"done": True, kind: lost.reason}
         if search.progress is not None:
             search.progress(task, news | {"seconds": time.monotonic() - search.began})
+        phase(f"fitting: {name}")
     search.shelf.finish(name, entry)
     return entry
 
