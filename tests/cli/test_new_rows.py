@@ -430,3 +430,53 @@ def test_names_with_bars_can_be_told_apart_and_are_no_formulas(folder, predicted
     assert {row[2] for row in rows[1:]} >= {"a\\|b|c\\\\", "'=cmd()"}
     assert rows[1][1] == "'+0"
     assert SavedModel.open(run).names == labels
+
+
+# ---- other label sets than the rule's ------------------------------------------------------------
+
+
+def test_top_and_thresholds_take_the_place_of_the_rule(run, folder, table, capsys):
+    source = folder / "bounds.csv"
+    write_csv(source, ["key", *COLUMNS], table)
+
+    def rows(*more):
+        assert main(["predict", run, str(source), *more]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    p = [dict(zip(r["names"], r["probabilities"], strict=True)) for r in rows("--threshold", "0")]
+    assert all(set(each) == {"on", "off"} for each in p)
+    for row, each in zip(rows("--top", "1"), p, strict=True):
+        assert row["names"] == [max(each, key=each.get)]
+    for row, each in zip(rows("--top", "2"), p, strict=True):
+        assert row["names"] == sorted(each, key=each.get, reverse=True)
+    for row, each in zip(rows("--top", "1", "--threshold", "0.6"), p, strict=True):
+        best = max(each, key=each.get)
+        assert row["names"] == ([best] if each[best] >= 0.6 else [])
+    ruled = [{*row["names"]} for row in rows()]
+    for row, each, before in zip(rows("--threshold", "off=0.2"), p, ruled, strict=True):
+        assert {*row["names"]} - {"off"} == before - {"off"}
+        assert ("off" in row["names"]) == (each["off"] >= 0.2)
+
+
+def test_the_ending_of_out_says_what_is_written(run, folder, table, tmp_path, capsys):
+    source, out = folder / "ending.csv", tmp_path / "p.csv"
+    write_csv(source, ["key", *COLUMNS], table)
+    assert main(["predict", run, str(source), "--out", str(out)]) == 0
+    lines = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+    assert [line["id"] for line in lines] == table["key"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--threshold", "of=0.2"], "did you mean 'off'"),
+        (["--threshold", "much"], "give a probability, 0.3, or one of a label"),
+        (["--threshold", "2"], "give a probability"),
+        (["--top", "0"], "--top must be at least 1"),
+    ],
+)
+def test_wrong_bounds_are_said(given, said, run, folder, table, capsys):
+    source = folder / "wrong.csv"
+    write_csv(source, ["key", *COLUMNS], table)
+    assert main(["predict", run, str(source), *given]) == 2
+    assert said in capsys.readouterr().err

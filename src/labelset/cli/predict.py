@@ -64,7 +64,20 @@ def add(verb: Any) -> None:
         metavar="KEY=VALUE",
         help="how to read, where that is not as in training: separator=;, id_column=key, ...",
     )
-    verb.add_argument("--to", choices=("jsonl", "csv", "text"), help="what comes out (jsonl)")
+    verb.add_argument(
+        "--top", type=int, metavar="K", help="the K most probable labels of each row, best first"
+    )
+    verb.add_argument(
+        "--threshold",
+        action="append",
+        default=[],
+        metavar="T",
+        help="labels from this probability on: of all labels, 0.3, or of one, grain=0.2 "
+        "(repeatable; the others by the rule of the run); with --top at most K of them",
+    )
+    verb.add_argument(
+        "--to", choices=("jsonl", "csv", "text"), help="what comes out (as --out ends, else jsonl)"
+    )
     verb.add_argument(
         "--explain",
         nargs="?",
@@ -95,10 +108,12 @@ def run(args: argparse.Namespace) -> None:
             raise ValueError("--explain needs rows to read, and scores are none: give their file")
     if args.to is None:
         read = args.explain is not None and not (args.out or args.json) and sys.stdout.isatty()
-        args.to = "text" if read else "jsonl"
+        table = args.out is not None and args.out.lower().endswith(".csv")
+        args.to = "text" if read else "csv" if table else "jsonl"
+    decide = _decider(opened, args)
     if args.out:
         writable(args.out)
-    texts = _in_turns(ranks, _tasks(opened, _pieces(opened, args), args))
+    texts = _in_turns(ranks, _tasks(opened, decide, _pieces(opened, args), args))
     if not ranks.first:
         for _ in texts:
             pass  # its share is on the way to the first
@@ -108,6 +123,54 @@ def run(args: argparse.Namespace) -> None:
     else:
         for text in texts:
             sys.stdout.write(text)
+
+
+Decide = Callable[["Tensor"], list[list[int]]]
+"""Probabilities -> the labels of each row."""
+
+
+def _decider(opened: model.SavedModel, args: argparse.Namespace) -> Decide:
+    """By the rule of the run, or by --threshold and --top in its place."""
+    if args.top is not None:
+        check.whole("--top", args.top, low=1)
+    general, own = None, {}
+    for text in args.threshold:
+        name, equals, value = text.rpartition("=")
+        try:
+            bound = check.number("--threshold", float(value), low=0.0, high=1.0)
+        except ValueError:
+            raise ValueError(
+                f"--threshold {text}: give a probability, 0.3, or one of a label, grain=0.2"
+            ) from None
+        if not equals:
+            general = bound
+        elif name in opened.names:
+            own[opened.names.index(name)] = bound
+        else:
+            raise ValueError(
+                f"--threshold {text}: no label {name!r}; {check.nearest(name, opened.names)}"
+            )
+
+    def decide(p: Tensor) -> list[list[int]]:
+        if not args.threshold and args.top is None:
+            predicted = opened.predictor.decide(p)
+            labels = predicted.indices.tolist()
+            return [labels[a:b] for a, b in pairwise(predicted.indptr.tolist())]
+        if general is not None:
+            on = p >= general
+        elif args.top is not None and not own:
+            on = p >= 0.0
+        else:
+            on = opened.predictor.decide(p).dense().bool()
+        for label, bound in own.items():
+            on[:, label] = p[:, label] >= bound
+        if args.top is None:
+            return [row.nonzero().flatten().tolist() for row in on]
+        best = p.masked_fill(~on, -1.0).sort(dim=1, descending=True, stable=True)
+        kept = zip(best.values[:, : args.top], best.indices[:, : args.top], strict=True)
+        return [indices[values >= 0].tolist() for values, indices in kept]
+
+    return decide
 
 
 def _write(texts: Iterator[str], file: IO[bytes]) -> None:
@@ -147,14 +210,14 @@ def _pieces(opened: model.SavedModel, args: argparse.Namespace) -> Iterator[Piec
 
 
 def _tasks(
-    opened: model.SavedModel, pieces: Iterator[Piece], args: argparse.Namespace
+    opened: model.SavedModel, decide: Decide, pieces: Iterator[Piece], args: argparse.Namespace
 ) -> Iterator[Callable[[], str]]:
     """What will write the lines of each piece; not called, it costs nothing."""
     score = opened.scorer() if opened.can_score else opened.score  # which says what is missing
     explain = None if args.explain is None else model.Explainer(opened, args.explain)
     first = 0
     for rows, ids in pieces:
-        yield partial(_lines, opened, score, explain, rows, ids, first, args)
+        yield partial(_lines, opened, decide, score, explain, rows, ids, first, args)
         first += len(rows)
     if not first:
         yield lambda: _head(args, None)
@@ -162,6 +225,7 @@ def _tasks(
 
 def _lines(
     opened: model.SavedModel,
+    decide: Decide,
     score: Callable[[data.Dataset], Tensor],
     explain: model.Explainer | None,
     rows: Tensor | data.Dataset,
@@ -176,17 +240,14 @@ def _lines(
     except model.NoScore as error:
         raise ValueError(error.about(f"{args.source}: row", first + error.row)) from None
     p = predictor.probabilities(scores)
-    predicted = predictor.decide(p)
-    every = p[predicted.rows(), predicted.indices.long()].tolist()
-    labels, lines = predicted.indices.tolist(), [_head(args, ids) if first == 0 else ""]
-    ends = [*pairwise(predicted.indptr.tolist())]
+    sets, lines = decide(p), [_head(args, ids) if first == 0 else ""]
     why: Iterator[model.Reason] = iter(())
     if explain is not None and isinstance(rows, data.Dataset):
-        why = explain(rows, [labels[start:end] for start, end in ends], scores, first)
-    for i, (start, end) in enumerate(ends):
-        on, chances = labels[start:end], [round(x, 6) for x in every[start:end]]
+        why = explain(rows, sets, scores, first)
+    for i, on in enumerate(sets):
+        chances = [round(x, 6) for x in p[i, on].tolist()]
         name = {} if ids is None else {"id": ids[i]}
-        names, reasons = [opened.names[j] for j in on], [*islice(why, end - start)]
+        names, reasons = [opened.names[j] for j in on], [*islice(why, len(on))]
         if args.to == "csv":
             joined = "|".join(map(_escaped, names))
             cells = [*name.values(), joined, "|".join(map(str, chances))]
