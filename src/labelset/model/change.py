@@ -32,7 +32,7 @@ FOLDS = 5
 ENTRIES = 4_000_000  # judged; of more a sample of the rows
 OWN, OTHER = 0.03, 0.10  # shares of its value that a metric may lose: the run's own, the others
 LEAST = 0.01  # what is lost without being called sharp, however small the metric is
-NOISE = 0.06  # what may be lost where so few rows judge that it may be chance
+NOISE = 0.1  # what may be lost where so few rows judge that it may be chance
 
 
 def purpose(run: SavedModel) -> str:
@@ -59,7 +59,7 @@ class Change:
     before: dict[str, float]
     after: dict[str, float]
     error: dict[str, float]
-    """Two standard errors of the difference, by leaving out each fold in turn."""
+    """Half the 95% interval of the difference, by leaving out each fold in turn."""
 
     @property
     def falls(self) -> list[str]:
@@ -216,9 +216,9 @@ def _value(metric: Metric, given: Any, truth: Labels) -> float:
 
 
 def _error(before: list[float], after: list[float]) -> float:
-    """Two standard errors of the difference, by the jackknife; 0 where it is not known."""
+    """Half its 95% interval (t, of five folds), by the jackknife; 0 where it is not known."""
     each = torch.tensor(after[1:]) - torch.tensor(before[1:])
-    error = 2 * float(((each - each.mean()).square().sum() * (FOLDS - 1) / FOLDS).sqrt())
+    error = 2.78 * float(((each - each.mean()).square().sum() * (FOLDS - 1) / FOLDS).sqrt())
     return error if math.isfinite(error) else 0.0
 
 
