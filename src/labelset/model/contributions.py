@@ -30,6 +30,9 @@ PARTS, POINTS, HALVINGS = 4, 4, 12
 """Of a way from zeros to a row, points of each, and how often one is halved."""
 CLOSE = 2e-4
 """How far a sum may be off, as a share of the difference that it is to explain."""
+NETWORK = (3, 2e-3)
+"""The same two of networks that are trained whole: their scores are float32, whose rounding no
+halving removes, and each point costs a pass through all of it."""
 TOGETHER = 64
 """Rows that go through a network together."""
 
@@ -177,6 +180,8 @@ def integrated(
     value: Callable[[Array, Array], Array],
     slopes: Callable[[Array, Array], Array],
     sums: Callable[[Array, Array], Array],
+    halvings: int = HALVINGS,
+    close: float = CLOSE,
 ) -> Array:
     """Integrals of slopes over 0 <= t <= 1 of so many ways, one after the other in the result.
 
@@ -195,15 +200,15 @@ def integrated(
     points, weights = (points + 1) / 2, weights / 2
     every = np.arange(count)
     difference = value(every, np.ones(count)) - value(every, np.zeros(count))
-    allowed = CLOSE * (np.abs(difference) + 0.01)
+    allowed = close * (np.abs(difference) + 0.01)
     which, at = np.repeat(every, PARTS), np.tile(np.arange(PARTS) / PARTS, count)
     length, total = 1 / PARTS, np.zeros(0)
-    for halving in range(HALVINGS + 1):
+    for halving in range(halvings + 1):
         pairs = zip(points, weights, strict=True)
         part = np.stack([w * slopes(which, at + t * length) for t, w in pairs]).sum(0) * length
         missed = value(which, at + length) - value(which, at) - sums(which, part)
         off = np.abs(missed) > allowed[which] * max(length, 1 / 32)
-        off &= halving < HALVINGS
+        off &= halving < halvings
         if not halving:
             total = np.zeros((count, *part.shape[1:]))
         np.add.at(total, which[~off], part[~off])
@@ -241,6 +246,7 @@ def along(
         lambda which, t: evaluated(which, t, False),
         lambda which, t: evaluated(which, t, True),
         lambda _, added: added.reshape(len(added), -1).sum(1),
+        *NETWORK,
     )
     every = np.arange(len(labels))
     return evaluated(every, np.zeros(len(labels)), False), total

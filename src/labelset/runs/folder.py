@@ -176,8 +176,7 @@ MOST = 60  # rows, and entries, of each kind
 LISTED = 12  # labels of one row, of each kind
 TINY = 1e-12  # a probability of 0 would make every other row look right
 TERMS = 8  # of a reason, and of the weights of a label
-TOGETHER = 16  # rows
-SECONDS = 10.0  # after which no more rows are explained
+SECONDS = 5.0  # after which no more rows are explained
 WEIGHED = 1000  # labels, the most frequent ones
 
 
@@ -253,15 +252,13 @@ def reasons(run: SavedModel, test: Dataset) -> dict[str, Any]:
     explainer, start = Explainer(run, TERMS), time.monotonic()
     rows: dict[str, list[dict[str, Any]]] = {}
     numbers = {name: at for at, name in enumerate(run.names)}
-    for at in range(0, len(asked), TOGETHER):
+    for row, labels in asked.items():
         if time.monotonic() - start > SECONDS:
             break
-        some = [*asked][at : at + TOGETHER]
-        labels = [[*asked[row]] for row in some]
-        for reason in explainer(test.rows(torch.tensor(some)), labels, scores[some]):
+        for reason in explainer(test.rows(torch.tensor([row])), [[*labels]], scores[[row]]):
             plain = reason.as_json() | {"label": numbers[reason.label]}
             plain["members"] = [[each.name, each.value] for each in reason.members]
-            rows.setdefault(str(some[reason.row]), []).append(plain)
+            rows.setdefault(str(row), []).append(plain)
     return {"rows": rows, "weights": _weights(run, truth, numbers)}
 
 
