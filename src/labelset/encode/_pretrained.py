@@ -281,8 +281,9 @@ class Pretrained(Encoder):
             parts: Iterator[Tensor] = (self._embedded(part) for part in dataset.blocks())
             held: Tensor = spooled(parts, 0)
             return held
+        rows = self.rows(dataset)
         assert self.network is not None
-        features: Tensor = through(self.network, self.rows(dataset), self.device, 1 << 62)
+        features: Tensor = through(self.network, rows, self.device, 1 << 62)
         return features
 
     @property
