@@ -438,6 +438,30 @@ def test_a_folder_of_pictures(tmp_path):
     assert grey.names == ["red"]
 
 
+def test_rows_with_broken_pictures_are_named_and_left_out_where_that_is_asked_for(tmp_path):
+    for name in ("a.png", "c.png", "e.png"):
+        picture(tmp_path / name, (6, 4), 5)
+    (tmp_path / "b.png").write_bytes((tmp_path / "a.png").read_bytes()[:40])
+    lines = ["file,y,part", "b.png,1,train", "a.png,1,train", "absent.png,0,train"]
+    lines += ["c.png,0,train", "e.png,0,test"]
+    (tmp_path / "l.csv").write_text("\n".join(lines))
+    keys = {"image_column": "file", "label_columns": ["y"], "split_column": "part"}
+    with pytest.raises(ValueError, match=r"row 2: no picture .*absent\.png"):
+        load(tmp_path / "l.csv", **keys)
+    data = load(tmp_path / "l.csv", drop_broken=True, **keys)
+    assert data.images.shape == (3, 1, 4, 6)
+    assert data.labels.dense().flatten().tolist() == [1, 0, 0]
+    assert data.split.tolist() == [0, 0, 2]
+    (note,) = (note for note in data.card["notes"] if "drop_broken" in note)
+    assert "2 of 5 rows" in note
+    assert "row 0, " in note
+    assert "b.png: damaged" in note
+    assert "row 2, no picture" in note
+    (tmp_path / "l.csv").write_text("file,y\nb.png,1\n")
+    with pytest.raises(ValueError, match="no picture of its 1 rows can be read"):
+        load(tmp_path / "l.csv", drop_broken=True, **keys | {"split_column": None})
+
+
 def test_bad_pictures(tmp_path):
     picture(tmp_path / "a.png", (6, 4), 5)
     picture(tmp_path / "b.png", (5, 4), 5)

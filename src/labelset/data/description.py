@@ -163,6 +163,8 @@ class Description:
     image_size: int | None = hyper(None, "make all pictures this high and wide")
     image_mode: str | None = hyper(None, '"L" grey, "RGB" colour; else grey if all of them are')
 
+    drop_broken: bool = hyper(False, "leave out rows whose picture is not there or cannot be read")
+
     memory: int = hyper(64, "megabytes of inputs to keep in memory; more go to a temporary file")
 
     schema: Schema | None = hyper(None, "of new rows: how those of the model were read; no key")

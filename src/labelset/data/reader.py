@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 MOST = 20_000_000
 """More labels or features than this, where only the file says so, are taken for a mistake in it."""
+NAMED = 10
+"""Rows that are left out, and named."""
 
 
 def load(source: Any, *, labelled: bool = True, **flags: Any) -> Dataset:
@@ -411,6 +414,26 @@ def _read(
 
 
 def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
+    if piece.files is None or not ask.drop_broken:
+        return _whole(piece, ask, source)
+    places = [_place(piece, ask) / name for name in piece.files]
+    broken = {
+        row: why for row, place in enumerate(places) if (why := formats.pictures.why_not(place))
+    }
+    good = [row for row in range(piece.rows) if row not in broken]
+    if not good:
+        raise BadFile(f"{piece.path}: no picture of its {piece.rows} rows can be read")
+    first = piece.files[good[0]]  # stands for those that are left out
+    files = [first if row in broken else name for row, name in enumerate(piece.files)]
+    made = _whole(replace(piece, files=files), ask, source)
+    named = "; ".join(f"row {row}, {why}" for row, why in islice(broken.items(), NAMED))
+    more = f"; and {len(broken) - NAMED} more" if len(broken) > NAMED else ""
+    note = f"{len(broken)} of {piece.rows} rows left out by drop_broken: {named}{more}"
+    notes = [*made.card["notes"], *([note] if broken else [])]
+    return replace(made.rows(good), card=made.card | {"notes": notes})
+
+
+def _whole(piece: Piece, ask: Description, source: str) -> Dataset:
     images = piece.images
     with reading(piece.path):
         if piece.labels is None:
@@ -491,11 +514,17 @@ def _only_file(ask: Description) -> Path | None:
     return files["data"] if list(parts) == ["train"] and list(files) == ["data"] else None
 
 
+def _place(piece: Piece, ask: Description) -> Path:
+    return Path(ask.images) if ask.images is not None else piece.path.parent
+
+
 def found(piece: Piece, ask: Description, first: int = 0) -> Iterator[Path]:
     """Pictures in the folder named, or beside the file that names them; `first`: the number of
     the piece's first row."""
-    folder = Path(ask.images) if ask.images is not None else piece.path.parent
+    folder = _place(piece, ask)
     for row, name in enumerate(piece.files or (), first):
         if not (folder / name).is_file():
-            raise ValueError(f"row {row}: no picture {folder / name}")
+            raise ValueError(
+                f"row {row}: no picture {folder / name}; drop_broken=true leaves such rows out"
+            )
         yield folder / name

@@ -65,6 +65,17 @@ def mode_of(files: Iterable[Path]) -> str:
     return "L" if all(_opened(file, None, None)[1] in GREY for file in files) else "RGB"
 
 
+def why_not(file: Path) -> str | None:
+    """Why a picture cannot be read; None where it can."""
+    if not file.is_file():
+        return f"no picture {file}"
+    try:
+        _opened(file, None, "RGB")
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def _opened(file: Path, size: int | None, mode: str | None) -> tuple[Any, str]:
     """(pixels, mode); without a mode only the head of the file is read."""
     image = optional("PIL.Image", "pictures")
