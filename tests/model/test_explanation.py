@@ -16,7 +16,7 @@ from labelset.data import Dataset, Schema, SparseRows
 from labelset.heads import Head
 from labelset.model import Blend, Forest, KernelMachine, Mlp, Part, SavedModel, Scorer
 from labelset.model.blend import ESTIMATORS
-from labelset.model.contributions import Contributions, of_model
+from labelset.model.contributions import Contributions, along, of_model
 from labelset.model.forest import SIZES
 
 ROWS, WIDTH, LABELS = 60, 6, 3
@@ -388,3 +388,16 @@ def test_sizes_of_leaves_are_kept_and_looked_at(tmp_path):
     for bad in (tensors[SIZES][1:], tensors[SIZES].double(), 0 * tensors[SIZES]):
         with pytest.raises(ValueError, match="leaf_sizes of a forest must be"):
             Forest.from_tensors(tensors | {SIZES: bad})
+
+
+def test_a_network_that_is_never_smooth_takes_a_bounded_number_of_slopes():
+    rows = 0
+
+    def rough(x):
+        nonlocal rows
+        rows += len(x)
+        return (x + 0.1 * torch.sin(1e5 * x)).sum(1, keepdim=True)
+
+    ends = torch.ones(2, 3)
+    along(rough, torch.zeros(2, 3), ends, np.zeros(2, dtype=np.int64))
+    assert rows < 2 * 4 * 2**5 * 7  # ways, parts, halvings, and points of each
