@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from labelset import data, model, runs
+from labelset import data
 from labelset.files import folder_lock
 from labelset.terminal import phase
 
@@ -140,6 +140,8 @@ def add_saving(verb: Any) -> None:
 
 def undone(args: argparse.Namespace) -> None:
     """`--undo`: the run as it was, with what is stored beside it."""
+    from labelset import model, runs
+
     saved = model.SavedModel.undo(args.model)
     runs.judge_again(saved)
     held = [
