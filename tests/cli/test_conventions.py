@@ -287,6 +287,7 @@ def test_label_names_cannot_send_escape_codes(folder, capsys):
 def test_a_comparison_fits_the_terminal_without_escape_codes(columns, folder, tmp_path):
     argv = ["compare", str(folder / "rows.npz"), "--out", str(tmp_path / "r"), "--losses", "bce"]
     more = ["--seeds", "1", "--jobs", "1", "--epochs", "1"]
+    own = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
     main_end, end = pty.openpty()
     termios.tcsetwinsize(end, (40, columns))
     child = subprocess.Popen(
@@ -294,7 +295,7 @@ def test_a_comparison_fits_the_terminal_without_escape_codes(columns, folder, tm
         stdin=end,
         stdout=end,
         stderr=end,
-        env={**os.environ, "NO_COLOR": "1", "TERM": "xterm-256color"},
+        env={**own, "NO_COLOR": "1", "TERM": "xterm-256color"},
     )
     os.close(end)
     shown = b""

@@ -125,8 +125,9 @@ def test_what_it_learns_is_what_the_blend_says(small):
     y[::7, 0] = torch.nan
     data = Dataset.from_arrays(x, y, split=[0] * 90 + [2] * 30)
     here = Search(data, Plan(**small, distil=True), InMemory())
-    entries = [search._searched(here, name, family) for name, family in FAMILIES.items()]
-    blended, _ = search.blend(here, search._tasks(entries))
+    for name, family in FAMILIES.items():
+        here.entries[name] = search._searched(here, name, family)
+    blended, _ = search.blend(here, search._tasks(here.entries.values()))
     assert blended
     ((task, fitted),) = distilled(here)
     blend = here.shelf.model(search.BLEND).estimator

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labelset.labels import Labels
 from labelset.losses import Loss, Separable
-from labelset.train.counted import weighted_loss
+from labelset.train.fitted import weighted_loss
 
 SPAN, POINTS = 16.0, 2049
 """Tables run from -SPAN to SPAN; csrc/solve/passes.c has the same numbers."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from labelset.data import SparseRows
 from labelset.heads import Head
 from labelset.labels import Labels
-from labelset.train.counted import repeated
+from labelset.train.fitted import repeated
 
 
 @dataclass(frozen=True, eq=False)

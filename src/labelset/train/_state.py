@@ -21,8 +21,7 @@ from labelset.labels import Labels
 from labelset.losses import Loss, NoLink
 from labelset.train._optimiser import Average, Optimiser, share
 from labelset.train._over_ranks import Parallel, batch_norm_over, global_rng
-from labelset.train.counted import repeated, weighted_loss
-from labelset.train.fitted import Diverged
+from labelset.train.fitted import Diverged, repeated, weighted_loss
 from labelset.train.settings import Settings
 from labelset.train.task import Task, draw_from, generators_kept, mixed, seeded, shuffled
 

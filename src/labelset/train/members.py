@@ -24,8 +24,7 @@ from labelset.model.mlp import units
 from labelset.torch_private import adamw
 from labelset.train._optimiser import share
 from labelset.train._solution import Rows
-from labelset.train.counted import refusal, repeated, weighted_loss
-from labelset.train.fitted import Diverged, Failed, Fitted
+from labelset.train.fitted import Diverged, Failed, Fitted, refusal, repeated, weighted_loss
 
 if TYPE_CHECKING:
     from labelset.train._checkpoint import Checkpoint

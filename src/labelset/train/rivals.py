@@ -26,8 +26,7 @@ from labelset.data import SparseRows
 from labelset.heads import Head, build
 from labelset.labels import Labels
 from labelset.model import Forest, log_odds
-from labelset.train.counted import repeated
-from labelset.train.fitted import Failed, Fitted
+from labelset.train.fitted import Failed, Fitted, repeated
 
 SAMPLE = 2000
 """Rows on which one tree is grown to estimate what all will take."""

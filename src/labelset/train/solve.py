@@ -17,8 +17,7 @@ from labelset.losses import AxisLoss, ConfusionLoss, Loss, Separable, describe_l
 from labelset.train._dual_passes import DualPasses, Step, is_built
 from labelset.train._slopes import separable_parts, slope_tables, stages
 from labelset.train._solution import Rows, Solution, Watch, spread
-from labelset.train.counted import refusal
-from labelset.train.fitted import Failed, Fitted
+from labelset.train.fitted import Failed, Fitted, refusal
 
 if TYPE_CHECKING:
     from labelset.train._full_batch import Jobs
