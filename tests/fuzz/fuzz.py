@@ -403,9 +403,11 @@ class Fuzzer:
         bare = BARE.search(said)
         if bare:
             yield f"a bare message: ...{said[max(0, bare.start() - 200) : bare.end() + 80]}"
-        left = [path.name for path in (self.folder / "case").rglob("*.part")]
+        now, before = (self.folder / name for name in ("case", "halted"))
+        left = {path.name for path in now.rglob("*.part")}
+        left -= {path.name for path in before.rglob("*.part")}  # what a kill had left already
         if left:
-            yield f"half a file is left: {left}"
+            yield f"half a file is left: {sorted(left)}"
         if status == 2:
             lines = [line for line in said.splitlines() if line.startswith("labelset: ")]
             if len(lines) != 1 or not said.endswith(lines[0] + "\n"):
