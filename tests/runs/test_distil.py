@@ -8,12 +8,13 @@ from labelset.cli import main
 from labelset.data import Dataset, SparseRows
 from labelset.metrics import build
 from labelset.model import Mlp
-from labelset.runs import Plan, distil, reopened, search
+from labelset.runs import Plan, distil, families, reopened, search
 from labelset.runs.choosing import choose_found
 from labelset.runs.distil import _mixed, _refitted, distilled
+from labelset.runs.families import FAMILIES
 from labelset.runs.folds import Development
-from labelset.runs.search import EFFORT, FAMILIES, Effort, Search
-from labelset.runs.shelf import InMemory
+from labelset.runs.search import EFFORT, Effort, Search
+from labelset.runs.shelf import InMemory, tasks_of
 from labelset.train import MlpSettings, members, solve
 
 NARROW = MlpSettings(width=16, layers=1, dropout=0.2, noise=0.2, lr=0.02, epochs=12, batch=32)
@@ -42,7 +43,7 @@ def test_a_teacher_has_not_seen_the_fold(small, given, monkeypatch):
     settings that all folds choose, of which there is one each here."""
     monkeypatch.setattr(solve, "STRENGTHS", (1.0,))
     for name in ("GAMMAS", "RIDGES"):
-        monkeypatch.setattr(search, name, (1.0,))
+        monkeypatch.setattr(families, name, (1.0,))
     x, y = rows(60)
     fold = torch.arange(60) % 3
     folds = torch.where(fold == 1, 0, -1) if given else fold
@@ -127,7 +128,7 @@ def test_what_it_learns_is_what_the_blend_says(small):
     here = Search(data, Plan(**small, distil=True), InMemory())
     for name, family in FAMILIES.items():
         here.entries[name] = search._searched(here, name, family)
-    blended, _ = search.blend(here, search._tasks(here.entries.values()))
+    blended, _ = search.blend(here, tasks_of(here.entries.values()))
     assert blended
     ((task, fitted),) = distilled(here)
     blend = here.shelf.model(search.BLEND).estimator

@@ -215,7 +215,7 @@ def test_no_rest_of_the_training_is_kept(compared):
 def test_a_blend_reads_rows_by_each_parts_own_encoder(compared, tmp_path):
     one, other = compared.run("bce+transformer"), compared.run("bce+linear")
     from labelset.model import Part
-    from labelset.runs.search import calibrator_of
+    from labelset.runs.blend import calibrator_of
 
     parts = tuple(
         Part(name, 0.5, run.head, calibrator_of(run), view)

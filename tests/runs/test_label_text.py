@@ -12,7 +12,7 @@ from labelset.data import Dataset
 from labelset.metrics import build
 from labelset.model import SavedModel
 from labelset.runs import Plan, choose_model, compare, read_label_texts, search
-from labelset.runs.search import FAMILIES
+from labelset.runs.families import FAMILIES
 from labelset.sklearn import MultiLabelClassifier
 
 NAMES = ["kind::walnut", "kind::saffron", "kind::harbour", "useFor:lantern", "useFor:gravel"]

@@ -13,7 +13,16 @@ from labelset.cli import main
 from labelset.data import Dataset, SparseRows, ensure_split
 from labelset.metrics import build
 from labelset.model import Blend, SavedModel
-from labelset.runs import Plan, Task, choose_model, compare, reopened, search, table_rows
+from labelset.runs import (
+    Plan,
+    Task,
+    choose_model,
+    compare,
+    families,
+    reopened,
+    search,
+    table_rows,
+)
 from labelset.runs.choosing import affordable, choose_found
 from labelset.runs.comparison import COSTS
 from labelset.runs.folds import Development
@@ -404,20 +413,20 @@ def test_more_effort_tries_more(effort, trees, folds, tmp_path):
 
 
 def test_of_many_sparse_rows_strengths_about_the_trials_are_tried(tmp_path, monkeypatch):
-    monkeypatch.setattr("labelset.runs.search.SAMPLE", 60)
+    monkeypatch.setattr("labelset.runs.families.SAMPLE", 60)
     given = data()
     starts, columns = torch.arange(261) * 5, torch.arange(5).repeat(260)
     rows = SparseRows.from_csr(starts, columns, width=5, values=given.features.flatten())
     given = replace(given, features=rows)
     seen = []
-    monkeypatch.setattr("labelset.runs.search.ABOUT", (1e-6, 1.0, 1e6))
-    right = search.solve
+    monkeypatch.setattr("labelset.runs.families.ABOUT", (1e-6, 1.0, 1e6))
+    right = families.solve
 
     def solve(*arguments, **settings):
         seen.append([problem.strength for problem in arguments[3]])
         return right(*arguments, **settings)
 
-    monkeypatch.setattr("labelset.runs.search.solve", solve)
+    monkeypatch.setattr("labelset.runs.families.solve", solve)
     found = compare(given, Plan(losses=("bce", "hill")), tmp_path / "r")
     whole = [strengths for strengths in seen if len(strengths) == 3]
     assert len(whole) == 1  # of hill, which is not convex, one strength is enough

@@ -11,7 +11,8 @@ from labelset import Labels, metrics
 from labelset.data import SparseRows
 from labelset.model import log_odds
 from labelset.train.fitted import Failed
-from labelset.train.rivals import Estimator, Trees, estimator, extra_trees, frequencies
+from labelset.train.rivals import Estimator, estimator, frequencies
+from labelset.train.trees import Trees, extra_trees
 
 ROWS, WIDTH, LABELS = 120, 8, 4
 FEW = [Trees(trees=6)]

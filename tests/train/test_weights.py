@@ -14,8 +14,9 @@ from labelset.losses import build
 from labelset.metrics import build as metric
 from labelset.train import Failed, MlpSettings, Settings, fit_members, train
 from labelset.train.kernel_ridge import kernel_ridge
-from labelset.train.rivals import Trees, estimator, extra_trees, frequencies
+from labelset.train.rivals import estimator, frequencies
 from labelset.train.solve import Problem, solve
+from labelset.train.trees import Trees, extra_trees
 
 G = torch.Generator().manual_seed(0)
 X = torch.randn(120, 5, generator=G)

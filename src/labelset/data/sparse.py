@@ -66,6 +66,13 @@ class SparseRows(csr.CSR):
         rows = csr.from_sparse("features", matrix)
         return cls.from_csr(rows.indptr, rows.indices, rows.shape[1], rows.data)
 
+    def to_scipy(self) -> Any:
+        """A scipy matrix with the same arrays."""
+        from scipy.sparse import csr_matrix
+
+        arrays = self.filled().cpu().numpy(), self.indices.cpu().numpy(), self.indptr.cpu().numpy()
+        return csr_matrix(arrays, shape=self.shape)
+
     @classmethod
     def stack(cls, parts: Sequence[SparseRows]) -> SparseRows:
         """The rows of several, one below the other."""

@@ -172,11 +172,7 @@ class Forest:
     @cached_property
     def _table(self) -> Any:
         """`leaves` as scipy has it."""
-        from scipy.sparse import csr_matrix
-
-        held = self.leaves
-        arrays = (held.filled().numpy(), held.indices.numpy(), held.indptr.numpy())
-        return csr_matrix(arrays, shape=held.shape)
+        return self.leaves.to_scipy()
 
     # ---- evaluated ------------------------------------------------------------------------------
 

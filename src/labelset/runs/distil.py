@@ -16,7 +16,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import torch
-from scipy.sparse import csr_matrix, diags
+from scipy.sparse import diags
 from torch import Tensor
 
 from labelset.data import SparseRows
@@ -26,14 +26,16 @@ from labelset.labels import Labels
 from labelset.losses import read_loss
 from labelset.model import Blend, Forest, Mlp
 from labelset.runs import label_text
+from labelset.runs.families import Outcome, problem_of
 from labelset.runs.plan import Task
-from labelset.runs.search import BLEND, Outcome, Search, problem_of
+from labelset.runs.search import BLEND, Search
 from labelset.train import spread
 from labelset.train.fitted import Failed, Fitted
 from labelset.train.kernel_ridge import kernel_ridge
 from labelset.train.members import MlpSettings, fit_members, for_shape
-from labelset.train.rivals import Trees, estimator, extra_trees
+from labelset.train.rivals import estimator
 from labelset.train.solve import solve
+from labelset.train.trees import Trees, extra_trees
 
 DISTILLED = Task("", "distilled", 0)
 MIXED, ROWS = 3, 20_000
@@ -111,8 +113,7 @@ def _mixed(x: Tensor | SparseRows, seed: int) -> Tensor | SparseRows:
     share = torch.rand(len(x), generator=draw) / 2
     if isinstance(x, Tensor):
         return torch.lerp(x, x[others], share[:, None])
-    arrays = x.filled().numpy(), x.indices.numpy(), x.indptr.numpy()
-    held, part = csr_matrix(arrays, shape=x.shape), share.numpy()
+    held, part = x.to_scipy(), share.numpy()
     return SparseRows.from_scipy(diags(1 - part) @ held + diags(part) @ held[others.numpy()])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,11 @@ RECORD = "search.json"
 
 Entry = dict[str, Any]
 """What came of a family: `tasks` that have a model, those that `failed` and those `left_out`."""
+
+
+def tasks_of(entries: Iterable[Entry]) -> list[Task]:
+    """All that have a model."""
+    return [Task(loss, head, 0) for entry in entries for loss, head in entry["tasks"]]
 
 
 class Shelf(Protocol):

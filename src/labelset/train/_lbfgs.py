@@ -32,10 +32,7 @@ class Products:
     def __init__(self, features: Tensor | SparseRows) -> None:
         self.dense = features if isinstance(features, Tensor) else None
         if isinstance(features, SparseRows):
-            from scipy.sparse import csr_matrix
-
-            arrays = features.filled().numpy(), features.indices.numpy(), features.indptr.numpy()
-            self.sparse = csr_matrix(arrays, shape=features.shape)
+            self.sparse = features.to_scipy()
             self.transposed = self.sparse.T.tocsr()
             squares = features.filled().square()
             sums = torch.zeros(len(features)).index_add_(0, features.rows(), squares)
