@@ -357,7 +357,9 @@ def _unless_worse(change: Change | None, advice: str) -> str:
 
 def of_head(run: SavedModel, part: Split, seconds: float) -> list[Finding]:
     """Label sets of the held-out rows that the head can never say."""
-    if run.head is None or independent(run.head.matrix()[0].detach().double().cpu().numpy()):
+    if run.head is None or run.head.places:
+        return []
+    if independent(run.head.matrix()[0].detach().double().cpu().numpy()):
         return []
     proof = verify(run.head, part.labels, seconds=seconds, alone=True)
     never = np.flatnonzero(proof.status == "unargmaxable")

@@ -60,6 +60,34 @@ def test_a_long_text_is_windows_pooled_together(text_model):
     torch.testing.assert_close(cut[1], all_of_it[1], atol=1e-5, rtol=1e-4)
 
 
+def test_every_token_for_heads_that_attend(text_model):
+    long = "red green blue small large apple fork spoon"
+    data = text_data([long, "red"])
+    settings = {"model": str(text_model), "length": 5, "windows": 3}
+    states = encode.build("transformer", **settings, places=True).fit(data)(data)
+    assert states.shape == (2, 15, 16)
+    parts = ["red green blue", "small large apple", "fork spoon"]
+    want = torch.cat([hidden(text_model, part) for part in parts])
+    there = (states != 0).any(2)
+    torch.testing.assert_close(states[0][there[0]], want, atol=1e-5, rtol=1e-4)
+    assert there[1].tolist() == [True] * 3 + [False] * 12
+    pooled = encode.build("transformer", **settings).fit(data)
+    torch.testing.assert_close(pooled.by_place()(data), states)
+    with pytest.raises(ValueError, match="places is for networks that are trained"):
+        encode.build("transformer", model=str(text_model), layers=0, places=True)
+
+
+def test_what_is_not_trained_stays_as_in_evaluation(text_model, picture_model):
+    lower = encode.build("transformer", model=str(text_model), layers=1).fit(text_data()).module
+    lower.train()
+    inner = lower.inner
+    assert not any(part.training for part in inner.embeddings.modules())
+    assert not any(part.training for part in inner.encoder.layer[0].modules())
+    assert all(part.training for part in inner.encoder.layer[1].modules())
+    assert lower.dropout.training
+    assert all(part.training for part in lower.eval().train().inner.encoder.layer[1].modules())
+
+
 def test_windows_are_no_longer_than_the_network_has_places(text_model):
     data = text_data([" ".join(["red"] * 90)])
     encoder = encode.build("transformer", model=str(text_model), length=500, windows=9).fit(data)

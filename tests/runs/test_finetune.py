@@ -340,6 +340,19 @@ def test_networks_of_one_kind_are_told_apart(text_model, tmp_path):
         compare(text_data(), plan(text_model, finetune=named), tmp_path / "run")
 
 
+def test_a_head_that_attends_to_tokens_competes_with_one_that_does_not(text_model, tmp_path):
+    heads = ("label-attention",)
+    found = compare(text_data(), plan(text_model, heads=heads), tmp_path / "run")
+    key = "bce+transformer+label-attention"
+    assert {"bce+linear", "bce+transformer", key} <= {*found.standings}
+    run = found.run(key)
+    data = text_data().part("test")
+    assert run.head.name == "label-attention"
+    torch.testing.assert_close(run.score(data), run.splits["test"].scores, atol=1e-4, rtol=1e-3)
+    with pytest.raises(ValueError, match="name one, --finetune MODEL"):
+        compare(text_data(), Plan(heads=heads, finetune=()), tmp_path / "other")
+
+
 def test_what_has_no_room_is_left_out_in_words(fitted_encoder, monkeypatch):
     def full(*args, **keys):
         raise torch.OutOfMemoryError("no room")

@@ -7,11 +7,21 @@ from labelset import heads
 from labelset.heads.linear import Linear
 from labelset.testing import HEAD_LAWS, LawBroken, check_head
 
+
+def moved(head):
+    """With what starts at 0 elsewhere, as after training."""
+    g = torch.Generator().manual_seed(2)
+    for p in head.parameters():
+        p.data.add_(torch.randn(p.shape, generator=g))
+    return head
+
+
 SOUND = {
     "linear": lambda: heads.build("linear", features=6, labels=10),
     "bottleneck": lambda: heads.build("linear", features=6, labels=10, rank=3, bias=False),
     "dft": lambda: heads.build("dft", features=6, labels=10, k=3, slack=2),
     "dft by fft": lambda: heads.build("dft", features=6, labels=11, k=5, product="fft"),
+    "label-attention": lambda: moved(heads.build("label-attention", features=6, labels=10)),
     "dft in order": lambda: heads.build("dft", features=6, labels=10, k=2, order=range(9, -1, -1)),
 }
 
@@ -36,6 +46,10 @@ class ForgetsTheBottleneck(Linear):
 
     def weights(self, labels):
         return self.classifier.weight[labels]
+
+
+class SharesNothing(Linear):
+    places = True
 
 
 class DropsAxes(Linear):
@@ -87,6 +101,12 @@ def test_every_law_has_a_planted_bug():
 def test_the_law_catches_its_bug(law):
     with pytest.raises(LawBroken, match=f"breaks the law '{law}'"):
         check_head(lambda: PLANTED[law](features=6, labels=10), laws=[law])
+
+
+@pytest.mark.parametrize("law", ["matrix", "weights"])
+def test_a_head_of_places_must_not_give_a_matrix(law):
+    with pytest.raises(LawBroken, match="of no meaning"):
+        check_head(lambda: SharesNothing(features=6, labels=10), laws=[law])
 
 
 def test_wrong_law_names_are_told():

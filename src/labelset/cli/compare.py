@@ -46,7 +46,12 @@ def add(verb: Any) -> None:
         metavar="LOSS",
         help="names, name:key=value,..., pseudo/name (%(default)s)",
     )
-    verb.add_argument("--heads", nargs="+", default=["linear"], help="linear, linear:rank=8, dft")
+    verb.add_argument(
+        "--heads",
+        nargs="+",
+        default=["linear"],
+        help="linear, linear:rank=8, dft, label-attention (of networks)",
+    )
     verb.add_argument(
         "--seeds",
         type=int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -57,6 +58,27 @@ class Encoder(ABC):
     def learns(self) -> bool:
         """Whether it is a network that is trained with the head."""
         return False
+
+    @property
+    def placed(self) -> bool:
+        """Whether it gives (rows, places, width): each token or patch by itself, and zeros where a
+        row has fewer."""
+        return bool(getattr(self, "places", False))
+
+    def by_place(self) -> Encoder:
+        """Itself, or a copy that is `placed`: for heads that attend to tokens or patches."""
+        if self.placed:
+            return self
+        if not (self.learns and hasattr(self, "places")):
+            raise ValueError(
+                "label-attention attends to the tokens or patches of a network that is trained "
+                f"with it, and the encoder {self.name!r} gives a row as a whole; take transformer, "
+                "text, vision or conv"
+            )
+        made = copy.deepcopy(self)
+        for place in filter(None, (made, made.module)):
+            vars(place)["places"] = True
+        return made
 
     @abstractmethod
     def fit(self, train: Dataset) -> Self:

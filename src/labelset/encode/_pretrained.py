@@ -182,6 +182,28 @@ def _parameters(most: int) -> Iterator[None]:
         counting.remove()
 
 
+class Network(nn.Module):
+    """A pretrained network, and what makes features of what it gives.
+
+    In training, parts that are not trained are as in evaluation: they drop nothing, and statistics
+    of batch norms stay as they are.
+    """
+
+    def __init__(self, inner: nn.Module, dropout: float, places: bool) -> None:
+        super().__init__()
+        self.inner, self.places = inner, places
+        self.dropout = nn.Dropout(dropout)
+
+    def train(self, mode: bool = True) -> Self:
+        """As every module, but for what is not trained."""
+        super().train(mode)
+        for part in self.inner.modules():
+            trained = [p.requires_grad for p in part.parameters()]
+            if mode and trained and not any(trained):
+                part.eval()
+        return self
+
+
 @dataclass(kw_only=True, eq=False)
 class Pretrained(Encoder):
     """Subclasses say what rows are to the network, and how it comes from and goes to a file."""
@@ -193,6 +215,7 @@ class Pretrained(Encoder):
     lora: int = hyper(0, "train corrections of this rank (LoRA), the network's own weights staying")
     rate: float = hyper(0.04, "learning rate of the last layer over that of the head")
     decay: float = hyper(0.8, "learning rate of a layer over that of the next one")
+    places: bool = hyper(False, "give each token or patch, for the head label-attention")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -202,6 +225,8 @@ class Pretrained(Encoder):
         check.whole("lora", self.lora)
         if self.lora and self.layers is not None:
             raise ValueError("lora trains corrections in all layers: leave out layers, or lora")
+        if self.places and not self.learns:
+            raise ValueError("places is for networks that are trained: leave out layers=0")
         check.number("rate", self.rate, low=0.0, open_low=True)
         check.number("decay", self.decay, low=0.0, high=1.0, open_low=True)
         self._frozen: nn.Module | None = None

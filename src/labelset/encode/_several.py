@@ -41,6 +41,10 @@ class Several(Encoder):
         return tuple(one(dataset) for one in self.encoders)
 
     @property
+    def placed(self) -> bool:
+        return any(one.placed for one in self.encoders)
+
+    @property
     def nbytes(self) -> int:
         return sum(one.nbytes for one in self.encoders)
 

@@ -38,6 +38,7 @@ class Conv(Encoder):
 
     width: int = hyper(64, "features; the first two layers have a quarter and a half of it")
     side: int = hyper(64, "larger pictures are averaged down to this width and height")
+    places: bool = hyper(False, "give each patch, for the head label-attention")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,7 +58,7 @@ class Conv(Encoder):
         return self
 
     def make(self) -> nn.Module:
-        return _Network(self.fact("channels"), self.width, self.side)
+        return _Network(self.fact("channels"), self.width, self.side, self.places)
 
     def prepared(self, dataset: Dataset) -> Inputs:
         """Pictures stay where they are."""
@@ -71,14 +72,15 @@ class Conv(Encoder):
 
 
 class _Network(nn.Module):
-    """(rows, channels, height, width), uint8 or float32 -> (rows, width)."""
+    """(rows, channels, height, width), uint8 or float32, -> (rows, width), or -> (rows, patches,
+    width)."""
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, channels: int, width: int, side: int) -> None:
+    def __init__(self, channels: int, width: int, side: int, places: bool) -> None:
         super().__init__()
-        self.side = side
+        self.side, self.places = side, places
         sizes = (channels, width // 4, width // 2, width)
         pairs = list(pairwise(sizes))
         self.layers = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in pairs)
@@ -107,7 +109,7 @@ class _Network(nn.Module):
             if min(x.shape[-2:]) >= 8:
                 x = max_pool2d(x, 2)  # before the norm, which then has less to do
             x = relu(norm(x))
-        return x.amax((-2, -1))
+        return x.flatten(2).transpose(1, 2) if self.places else x.amax((-2, -1))
 
 
 def _images(dataset: Dataset) -> Tensor | StoredRows:

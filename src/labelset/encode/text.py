@@ -45,6 +45,7 @@ class Text(Encoder):
     width: int = hyper(128, "numbers for a token; there are four times as many features")
     length: int = hyper(512, "tokens after which a text is cut off")
     dropout: float = hyper(0.3, "of the features, in training")
+    places: bool = hyper(False, "give each token, for the head label-attention")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +78,7 @@ class Text(Encoder):
         return self
 
     def make(self) -> nn.Module:
-        return _Network(int(self.fact("tokens")), self.width, self.dropout)
+        return _Network(int(self.fact("tokens")), self.width, self.dropout, self.places)
 
     def restore(self, facts: Mapping[str, Any], state: Mapping[str, Tensor]) -> Self:
         table = state.get("module.embedding.weight")
@@ -111,10 +112,11 @@ def _texts(dataset: Dataset) -> Any:
 
 
 class _Network(nn.Module):
-    """(rows, tokens) to (rows, 4 width)."""
+    """(rows, tokens) to (rows, 4 width), or to (rows, tokens, 4 width)."""
 
-    def __init__(self, tokens: int, width: int, dropout: float) -> None:
+    def __init__(self, tokens: int, width: int, dropout: float, places: bool) -> None:
         super().__init__()
+        self.places = places
         self.embedding = nn.Embedding(tokens + 1, width, padding_idx=0)
         self.layers = nn.ModuleList(nn.Conv1d(width, width, k, padding=k // 2) for k in REACH)
         self.dropout = nn.Dropout(dropout)
@@ -123,7 +125,11 @@ class _Network(nn.Module):
         mask = (ids >= 0)[:, None]
         e = self.embedding((ids + 1).long()).movedim(1, 2)
         # relu gives 0 and more, so that 0 stands for places without a token
-        largest = [(relu(layer(e)) * mask).amax(2) for layer in self.layers]
-        mean = e.sum(2) / mask.sum(2).clamp(min=1)
-        features: Tensor = self.dropout(torch.cat([*largest, mean], 1))
-        return features
+        each = [relu(layer(e)) * mask for layer in self.layers]
+        if self.places:
+            features = torch.cat([*each, e], 1).movedim(1, 2)
+        else:
+            mean = e.sum(2) / mask.sum(2).clamp(min=1)
+            features = torch.cat([*(x.amax(2) for x in each), mean], 1)
+        dropped: Tensor = self.dropout(features)
+        return dropped

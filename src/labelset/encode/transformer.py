@@ -8,12 +8,20 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from labelset import check
 from labelset.catalog import hyper
 from labelset.data import Dataset
 from labelset.encode._base import Inputs
-from labelset.encode._pretrained import Pretrained, described, downloaded, rebuilt, without_pooler
+from labelset.encode._pretrained import (
+    Network,
+    Pretrained,
+    described,
+    downloaded,
+    rebuilt,
+    without_pooler,
+)
 from labelset.encode._tokens import Tokens, as_bytes, lengths_of, trimmed
 
 WHAT = "a transformer for texts"
@@ -90,7 +98,8 @@ class Transformer(Pretrained):
             name = "activation_checkpointing_enable"  # its older name is to go
             enable: Any = getattr(inner, name, None) or inner.gradient_checkpointing_enable
             enable({"use_reentrant": False})
-        return _Network(self.corrected(inner), self.pooling, self._length, self.dropout)
+        inner = self.corrected(inner)
+        return _Network(inner, self.dropout, self.places, self.pooling, self._length)
 
     @property
     def _length(self) -> int:
@@ -128,13 +137,14 @@ OFFSET = ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "data2vec-tex
 """Networks whose positions begin at 2, so that two of their places are never used."""
 
 
-class _Network(nn.Module):
-    """(rows, tokens) to (rows, width)."""
+class _Network(Network):
+    """(rows, tokens) to (rows, width), or to (rows, tokens, width)."""
 
-    def __init__(self, inner: nn.Module, pooling: str, length: int, dropout: float) -> None:
-        super().__init__()
-        self.inner, self.pooling, self.length = inner, pooling, length
-        self.dropout = nn.Dropout(dropout)
+    def __init__(
+        self, inner: nn.Module, dropout: float, places: bool, pooling: str, length: int
+    ) -> None:
+        super().__init__(inner, dropout, places)
+        self.pooling, self.length = pooling, length
 
     def forward(self, ids: Tensor) -> Tensor:
         if self.training:
@@ -150,6 +160,9 @@ class _Network(nn.Module):
             start += step
         if not parts:
             return self.pooled(ids.new_zeros(1, 1))[:0]
+        if self.places:
+            most = max(part.shape[1] for part in parts)
+            parts = [pad(part, (0, 0, 0, most - part.shape[1])) for part in parts]
         return torch.cat(parts)[order.argsort()]
 
     def pooled(self, ids: Tensor) -> Tensor:
@@ -163,6 +176,14 @@ class _Network(nn.Module):
         states = self.inner(
             input_ids=windows.clamp(min=0).long(), attention_mask=mask.long()
         ).last_hidden_state
+        if self.places:
+            states = (states * mask[..., None]).float()
+            if count > 1:
+                every = states.new_zeros(len(there), *states.shape[1:])
+                every[there] = states
+                states = every
+            flat: Tensor = states.view(len(ids), -1, states.shape[2])
+            return flat
         if self.pooling == "mean":
             sums = (states * mask[..., None]).sum(1)
             weights = mask.sum(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +19,7 @@ from labelset.catalog import hyper
 from labelset.data import Dataset
 from labelset.encode._base import Inputs
 from labelset.encode._pretrained import (
+    Network,
     Pretrained,
     described,
     downloaded,
@@ -118,9 +119,8 @@ class Vision(Pretrained):
 
     def _around(self, inner: nn.Module) -> nn.Module:
         look = self.fact("look")
-        mean, std = tuple(look["mean"]), tuple(look["std"])
-        augment = Augment(self._augment)
-        return _Network(self.corrected(inner), augment, int(look["side"]), mean, std, self.dropout)
+        made = _Network(self.corrected(inner), self.dropout, self.places)
+        return made.seeing(look["side"], look["mean"], look["std"], Augment(self._augment))
 
     def rows(self, dataset: Dataset) -> Inputs:
         if self._untouched:
@@ -219,26 +219,21 @@ def _drawn(x: Tensor) -> Tensor:
     return torch.rand(len(x), device=x.device)
 
 
-class _Network(nn.Module):
-    """(rows, channels, height, width) bytes, or numbers from 0 to 1, to (rows, width)."""
+class _Network(Network):
+    """(rows, channels, height, width) bytes, or numbers from 0 to 1, to (rows, width), or to
+    (rows, patches, width)."""
 
     mean: Tensor
     std: Tensor
 
-    def __init__(
-        self,
-        inner: nn.Module,
-        augment: Augment,
-        side: int,
-        mean: tuple[float, ...],
-        std: tuple[float, ...],
-        dropout: float,
-    ) -> None:
-        super().__init__()
-        self.inner, self.augment, self.side = inner, augment, side
-        self.dropout = nn.Dropout(dropout)
+    def seeing(
+        self, side: int, mean: Sequence[float], std: Sequence[float], augment: Augment
+    ) -> Self:
+        """With what pictures are brought to, and how they are changed."""
+        self.side, self.augment = int(side), augment
         self.register_buffer("mean", torch.tensor(mean)[:, None, None], persistent=False)
         self.register_buffer("std", torch.tensor(std)[:, None, None], persistent=False)
+        return self
 
     def forward(self, images: Tensor) -> Tensor:
         if self.training:
@@ -253,7 +248,19 @@ class _Network(nn.Module):
         x = x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x
         if x.shape[-2:] != (self.side, self.side):
             x = interpolate(x, (self.side, self.side), mode="bilinear", antialias=True)
-        return self.dropout(_pooled(self.inner((x - self.mean) / self.std)))  # type: ignore[no-any-return]
+        out = self.inner((x - self.mean) / self.std)
+        return self.dropout(_patches(out) if self.places else _pooled(out))  # type: ignore[no-any-return]
+
+
+def _patches(out: Any) -> Tensor:
+    """(rows, patches, width)."""
+    states: Tensor = out if isinstance(out, Tensor) else out.last_hidden_state
+    if states.ndim not in (3, 4):
+        raise ValueError(
+            "label-attention attends to patches, and the network gives a picture as a whole, "
+            f"{tuple(states.shape)}: let it give (rows, channels, height, width)"
+        )
+    return states.float() if states.ndim == 3 else states.float().flatten(2).transpose(1, 2)
 
 
 def _pooled(out: Any) -> Tensor:

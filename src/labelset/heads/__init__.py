@@ -10,6 +10,7 @@ from labelset.lazy import door
 if TYPE_CHECKING:
     from labelset.heads._base import (
         Head,
+        NoMatrix,
         draw_expressible,
         expressible,
         load,
@@ -24,6 +25,7 @@ else:
 
 __all__ = [
     "Head",
+    "NoMatrix",
     "build",
     "catalog",
     "draw_expressible",
@@ -53,6 +55,6 @@ def names() -> list[str]:
     """The names that `build` knows.
 
     >>> names()
-    ['dft', 'linear']
+    ['dft', 'label-attention', 'linear']
     """
     return catalog.names()

@@ -7,7 +7,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +18,24 @@ from labelset.data.reading import reading
 from labelset.files import write_bytes
 
 
+class NoMatrix(ValueError):
+    """The head is no matrix times numbers that all labels share: nothing can be proven about it."""
+
+
 class Head(nn.Module):
     """logits = W x + b with x = project(features)."""
 
     name: str
+    places: ClassVar[bool] = False
+    """Whether it takes (..., places, features), all tokens or patches of a row, and has no matrix;
+    places whose numbers are all 0 are none."""
     settings: dict[str, Any]
     """What `build` needs to make such a head again, its numbers aside."""
+
+    @property
+    def labels(self) -> int:
+        """How many labels it scores."""
+        return int(self.settings["labels"])
 
     @abstractmethod
     def project(self, features: Any) -> Any:
@@ -31,7 +43,8 @@ class Head(nn.Module):
 
     @abstractmethod
     def matrix(self) -> tuple[Tensor, Tensor | None]:
-        """(W, b), exactly as the logits use them; b is None where there is no bias."""
+        """(W, b), exactly as the logits use them; b is None where there is no bias. `NoMatrix`
+        where labels share no x."""
 
     @abstractmethod
     def logits(self, x: Any) -> Tensor:

@@ -143,10 +143,9 @@ class SavedModel:
             if part.labels.n != len(self.names):
                 raise ValueError(f"{name} has {part.labels.n} labels, names {len(self.names)}")
         if self.head is not None:
-            weight = self.head.matrix()[0]
-            if len(weight) != len(self.names):
-                raise ValueError(f"the head has {len(weight)} labels, names {len(self.names)}")
-            if not bool(weight.isfinite().all()):
+            if self.head.labels != len(self.names):
+                raise ValueError(f"the head has {self.head.labels} labels, names {len(self.names)}")
+            if not all(bool(p.isfinite().all()) for p in self.head.parameters()):
                 raise ValueError("the head has weights that are NaN or infinite")
         if self.estimator is not None:
             if self.head is not None:

@@ -17,6 +17,8 @@ ENTRIES = 1 << 21
 """Features, or scores, in float64 that are in memory together: 16 MB."""
 MOST, LEAST = 4096, 16
 """Rows of a block."""
+PLACED = 256
+"""Rows whose tokens or patches are in memory together."""
 
 
 class NoScore(ValueError):
@@ -69,18 +71,21 @@ class Scorer:
     def __init__(self, model: Any, encoder: Encoder | None = None) -> None:
         self.encoder = encoder
         self._by_feature = False
+        self.labels = int(model.labels)
         if not isinstance(model, Head):
-            self.model, self.labels = model, int(model.labels)
+            self.model = model
             return
         # not lazily: the head may be trained on afterwards
         self.model = copy.deepcopy(model).cpu().double().eval().requires_grad_(False)
-        self.labels = len(self.model.matrix()[0])
 
     def __call__(self, dataset: Dataset) -> Tensor:
         """The scores of a data set."""
         if self.encoder is None:
             raise ValueError("without an encoder only features can be scored: use of_features")
-        return self.of_features(self.encoder(dataset))
+        if not self.encoder.placed or len(dataset) <= PLACED:
+            return self.of_features(self.encoder(dataset))
+        blocks = torch.arange(len(dataset)).split(PLACED)  # type: ignore[no-untyped-call]
+        return torch.cat([self.of_features(self.encoder(dataset.rows(at))) for at in blocks])
 
     @torch.no_grad()
     def of_features(self, features: Any) -> Tensor:

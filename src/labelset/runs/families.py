@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 import torch
@@ -73,7 +74,7 @@ def linear(search: Search) -> Iterator[Outcome]:
 
     The baseline comes first, whatever the budget: without it nothing can be compared.
     """
-    tasks = [Task(loss, head, 0) for loss in _losses(search) for head in search.plan.heads]
+    tasks = [Task(loss, head, 0) for loss in _losses(search) for head in search.plan.solved]
     base = next(task for task in tasks if task.key == search.plan.base)
     best, failed = _screened(search, [base], None)
     yield base, failed.get(base) or _solved(search, base, best[base][1], None)
@@ -253,14 +254,15 @@ def finetuned(search: Search) -> Iterator[Outcome]:
     folds = development.folds
     if len(folds) and int(folds.max()) >= search.effort.trainings:  # whole folds together
         folds = torch.where(folds < 0, folds, folds % search.effort.trainings)
-    for head, encoder in search.networks.items():
+    for (key, encoder), head in product(search.networks.items(), ("", *search.plan.attending)):
         for name in search.plan.losses if search.named else search.effort.networks:
-            task = Task(name, head, 0)
+            task = Task(name, f"{key}+{head}" if head else key, 0)
             if search.shelf.has(task):
                 yield task, Known()
                 continue
             loss, loss_settings = parse(name)
             given = {"loss": loss, "loss_settings": loss_settings, **search.plan.training}
+            given |= dict(zip(("head", "head_settings"), parse(head or "linear"), strict=True))
             settings = default_settings(given, encoder, len(folds))
             tries = [settings]
             if search.effort.rates and settings.lr and not {"lr", "epochs"} & {*given}:
@@ -275,7 +277,7 @@ def finetuned(search: Search) -> Iterator[Outcome]:
                     search.dataset,
                     development.rows,
                     folds,
-                    encoder,
+                    encoder.by_place() if head else encoder,
                     tries,
                     search.value_of,
                     folder=search.shelf.unfinished(task),

@@ -453,13 +453,13 @@ class _Verdict:
 
 
 def proof_of(model: SavedModel, seconds: float = SECONDS) -> dict[str, Any] | None:
-    """Verdicts on the distinct test label sets, those of most rows first; None without a head, or
-    with one too wide for proofs set by set.
+    """Verdicts on the distinct test label sets, those of most rows first; None without a head that
+    has a matrix, or with one too wide for proofs set by set.
 
     Label sets that are not reached within `seconds` are counted as `left`. Where the rows of the
     head are linearly independent all can be represented; then only radii are looked for, briefly.
     """
-    if model.head is None:
+    if model.head is None or model.head.places:
         return None
     weight = model.head.matrix()[0].detach().cpu().numpy()
     free = bool(independent(weight))

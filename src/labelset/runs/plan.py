@@ -119,6 +119,9 @@ class Plan:
         self.build_encoder()
         if self.baseline not in self.losses:
             object.__setattr__(self, "losses", (self.baseline, *self.losses))
+        if self.searched and self.heads and attends(self.heads[0]):  # compared with what does not
+            others = [head for head in self.heads if head != "linear"]
+            object.__setattr__(self, "heads", ("linear", *others))
         for what, given, least in (
             ("losses", self.losses, 1),
             ("heads", self.heads, 1),
@@ -136,6 +139,16 @@ class Plan:
                     losses.catalog.known(name)
                 else:
                     heads.catalog.entry(name)
+
+    @property
+    def attending(self) -> list[str]:
+        """Heads that take tokens or patches, which only a network gives."""
+        return [head for head in self.heads if attends(head)]
+
+    @property
+    def solved(self) -> list[str]:
+        """Heads that take features."""
+        return [head for head in self.heads if not attends(head)]
 
     @property
     def base(self) -> str:
@@ -186,6 +199,11 @@ class Plan:
             if key in found:
                 raise ValueError(f"finetune must be named once each, got {whole} twice")
             found[key] = encoder
+        if self.attending and not found:
+            raise ValueError(
+                f"the head {self.attending[0]} attends to tokens or patches of a network that is "
+                "trained with it: name one, --finetune MODEL or --encoder transformer:model=..."
+            )
         return found
 
     def not_tried(self, dataset: Dataset) -> str:
@@ -234,6 +252,16 @@ def _network(given: str, dataset: Dataset) -> Encoder:
         what = " or ".join(encoder.reads)
         raise ValueError(f"finetune {given}: a network for {what}, and the data set has none")
     return encoder
+
+
+def attends(head: str) -> bool:
+    """Whether a head, as given, takes tokens or patches; of one that is not known, no.
+
+    >>> attends("label-attention"), attends("linear:rank=8")
+    (True, False)
+    """
+    entry = heads.catalog.entries.get(parse(head)[0])
+    return entry is not None and bool(entry.attribute("places", False))
 
 
 def parse(given: str) -> tuple[str, dict[str, Any]]:

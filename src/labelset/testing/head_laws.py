@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from labelset.heads import Head
+from labelset.heads import Head, NoMatrix
 from labelset.testing.cases import LawBroken, hold, hold_to, near
 from labelset.torch_private import compiler_error, forget_compiled
 
@@ -16,26 +16,43 @@ Make = Callable[[], Head]
 
 
 def _features(head: Head, *shape: int) -> Tensor:
-    """Random features of the width that the head takes."""
+    """Random features of the width that the head takes, at three places where it takes places."""
     first = next(p for p in head.parameters() if p.ndim == 2)
     width = head.settings["features"] if hasattr(head, "settings") else first.shape[1]
     g = torch.Generator().manual_seed(0)
-    return torch.randn(*shape, width, generator=g).to(first)
+    places = (3,) if head.places else ()
+    return torch.randn(*shape, *places, width, generator=g).to(first)
+
+
+def _refuses(head: Head) -> bool:
+    """Whether the head takes places; then there must be neither a matrix nor weights."""
+    for asked in (head.matrix, lambda: head.weights(torch.arange(1))):
+        try:
+            asked()
+            hold(not head.places, "a head of places gives a matrix, or weights, of no meaning")
+        except NoMatrix:
+            hold(head.places, "a head that takes features has no matrix")
+    return head.places
 
 
 def matrix(make: Make) -> None:
-    """The logits are W x + b, with x = project(features) and (W, b) = matrix()."""
+    """The logits are W x + b, with x = project(features) and (W, b) = matrix(), or `NoMatrix` where
+    the head takes places."""
     head = make().double()
     e = _features(head, 5)
+    near(head.logits(head.project(e)), head(e), "logits(project(e)) is not the head itself")
+    if _refuses(head):
+        return
     weight, bias = head.matrix()
     want = head.project(e) @ weight.T + (0 if bias is None else bias)
     near(head(e), want, "the logits are not W x + b", 1e-9, 1e-9)
-    near(head.logits(head.project(e)), head(e), "logits(project(e)) is not the head itself")
 
 
 def weights(make: Make) -> None:
     """Weights times features, and the logits of zeros, are the logits of any labels."""
     head = make().double()
+    if _refuses(head):
+        return
     e = _features(head, 5)
     some = torch.arange(0, len(head.matrix()[0]), 2)
     want = head(e)[:, some] - head(torch.zeros_like(e))[:, some]
@@ -45,7 +62,7 @@ def weights(make: Make) -> None:
 def shapes(make: Make) -> None:
     """Any leading shape goes through, none and zero rows included."""
     head = make()
-    n = len(head.matrix()[0])
+    n = head.labels
     for shape in ((), (1,), (0,), (2, 3)):
         got = head(_features(head, *shape)).shape
         hold(got == (*shape, n), f"features {shape} give logits of shape {tuple(got)}")

@@ -115,7 +115,7 @@ def scores(
     """
     model.eval()
     stored = isinstance(task.inputs, Stored)
-    widest = max(task.labels.n, 4 * per_row(task.inputs) if stored else 1)
+    widest = max(task.labels.n, 4 * per_row(task.inputs) if stored else 1, task.numbers)
     size, ranks = max(16, min(4096, ENTRIES // widest)), parallel.ranks
     out = torch.empty(len(rows), task.labels.n)
     with parallel.applied(model, weights) as forward:

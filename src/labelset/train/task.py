@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from labelset import encode, heads
 from labelset.data import Dataset, SparseRows, StoredSparse
 from labelset.encode import Encoder, Inputs
 from labelset.heads import Head
-from labelset.heads.linear import Linear
 from labelset.labels import Labels
 from labelset.train.settings import Settings
 
@@ -38,6 +37,8 @@ class Task:
     rows: dict[str, Tensor]
     width: int
     """Features that the head gets."""
+    numbers: int = 1
+    """Of all tokens or patches of a row that the head gets; 1 where it gets the row as a whole."""
 
     @classmethod
     def of(
@@ -47,11 +48,15 @@ class Task:
         sizes = dataset.sizes()  # says what to do where there is no split
         if not sizes[0]:
             raise ValueError("the data set has no training rows; part 0 of its split is empty")
+        encoder = encode.as_encoder(encoder, dataset)
+        places = heads.catalog.get(settings.head).places
+        encoder = encoder.by_place() if places else encoder
         with seeded(settings.seed, "encoder"):
-            fitted, inputs = encode.encoded(encode.as_encoder(encoder, dataset), dataset, cache)
+            fitted, inputs = encode.encoded(encoder, dataset, cache)
         assert dataset.split is not None
         rows = {part: (dataset.split == at).nonzero().flatten() for at, part in enumerate(PARTS)}
-        return cls(fitted, inputs, dataset.labels, rows, _width(fitted, inputs))
+        width, numbers = _widths(fitted, inputs, places)
+        return cls(fitted, inputs, dataset.labels, rows, width, numbers)
 
     @cached_property
     def lengths(self) -> Tensor | None:
@@ -91,8 +96,7 @@ class Task:
         if given.get("order") == "cooccurrence":
             given["order"] = heads.order_by_cooccurrence(labels)
         head = heads.build(settings.head, features=self.width, labels=labels.n, **given)
-        if isinstance(head, Linear):
-            start_at_frequencies(head, labels)
+        start_at_frequencies(head, labels)
         return head
 
     def _rate(self, optimiser: str) -> float:
@@ -112,30 +116,38 @@ class Task:
         return {"k": k, "slack": 16} | settings.head_settings
 
 
-def _width(encoder: Encoder, inputs: Inputs) -> int:
+def _widths(encoder: Encoder, inputs: Inputs, places: bool) -> tuple[int, int]:
+    """Features that the head gets, and numbers of all tokens or patches of a row."""
     if encoder.module is None:
-        return inputs.shape[1]
+        return inputs.shape[1], 1
     encoder.module.eval()
     with torch.no_grad():
         out = encoder.module(inputs[:2])
-    if not isinstance(out, Tensor) or out.ndim != 2:
+    if not isinstance(out, Tensor) or out.ndim != 2 + places:
         got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise ValueError(f"an encoder must give (rows, features), got {got}; flatten or pool it")
-    return int(out.shape[1])
+        raise ValueError(
+            f"an encoder must give (rows, features), got {got}; flatten or pool it, or take the "
+            "head label-attention, whose (rows, places, features) are tokens or patches"
+        )
+    width = int(out.shape[-1])
+    most = inputs.shape[1] if len(inputs.shape) == 2 else out.shape[1]
+    return width, width * most if places else 1
 
 
-def start_at_frequencies(head: Linear, labels: Labels) -> None:
-    """The bias of label j becomes logit((on_j + 1/2) / (known_j + 1)), counted on training rows.
+def start_at_frequencies(head: Head, labels: Labels) -> None:
+    """A bias that is learnt becomes logit((on_j + 1/2) / (known_j + 1)) of label j, counted on
+    training rows.
 
     Else the first epochs only learn that most labels are off, and rare labels, whose gradients
     are small against that, learn nothing.
 
-    >>> head = Linear(features=3, labels=2)
+    >>> head = heads.build("linear", features=3, labels=2)
     >>> start_at_frequencies(head, Labels.from_dense([[1, 0], [1, 0], [0, 0]]))
     >>> head.classifier.bias.detach().sigmoid()
     tensor([0.6250, 0.1250])
     """
-    if head.classifier.bias is None:
+    classifier = getattr(head, "classifier", None)
+    if not isinstance(classifier, nn.Linear) or classifier.bias is None:
         return
     values = torch.ones(len(labels.indices)) if labels.values is None else labels.values
     zero = torch.zeros(labels.n, dtype=torch.float64)
@@ -143,7 +155,7 @@ def start_at_frequencies(head: Linear, labels: Labels) -> None:
     unknown = zero.index_add(0, labels.indices.long(), values.isnan().double())
     share = (on + 0.5) / (len(labels) - unknown + 1)
     with torch.no_grad():
-        head.classifier.bias.copy_(torch.logit(share))
+        classifier.bias.copy_(torch.logit(share))
 
 
 def mixed(seed: int, what: str) -> int:
