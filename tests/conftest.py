@@ -11,6 +11,8 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -18,6 +20,10 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 import hypothesis
 import pytest
 import torch
+
+from labelset.runs import blend, search
+from labelset.runs.search import EFFORT
+from labelset.train import members
 
 KERNELS = {Path(__file__).parent / folder for folder in ("kernels", "linear")}
 
@@ -49,6 +55,24 @@ hypothesis.settings.register_profile(
     "ci", deadline=None, max_examples=60, derandomize=True, print_blob=True
 )
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def usual_effort():
+    """What a search takes. In tests it takes less of all that repeats itself, which is most of its
+    time: fewer folds, trees, steps of networks, and deals of the nested test."""
+    usual, for_shape = {**EFFORT}, members.for_shape
+
+    def few_steps(*shape):
+        settings = for_shape(*shape)
+        return replace(settings, width=min(settings.width, 64), epochs=min(settings.epochs, 15))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(members, "for_shape", few_steps)
+        patch.setattr(search, "nested", partial(blend.nested, repeats=2))
+        for name in ("quick", "normal"):
+            patch.setitem(EFFORT, name, replace(EFFORT[name], folds=(3, 4), trees=8))
+        yield usual
 
 
 @pytest.fixture(scope="module")

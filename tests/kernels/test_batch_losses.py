@@ -28,17 +28,29 @@ METRICS, WAY_LOSSES = (
         ("two-way", "softmax", "multi-similarity"),
     )
 )
+SLOW = pytest.mark.slow
 AVERAGES = ("macro", "micro", "weighted", "samples")
 WAYS = ("sample", "class", "both")
 BOTH = pytest.mark.parametrize("few", [0, 2**16], indirect=True, ids=["several", "one program"])
 """By several programs, as a large matrix is, and by the one that a small matrix takes."""
+SEVERAL_SLOW = pytest.mark.parametrize(
+    "few",
+    [pytest.param(0, marks=SLOW), 2**16],
+    indirect=True,
+    ids=["several", "one program"],
+)
 KINDS = ("bool", "uint8", "float", "soft", "labels", "soft labels")
+FAST = (("soft", 0), ("labels", 0), ("bool", 2**16))
 OF_KINDS = pytest.mark.parametrize(
     ("kind", "few"),
-    [(kind, 0) for kind in KINDS] + [(kind, 2**16) for kind in KINDS if "labels" not in kind],
+    [
+        pytest.param(kind, few, marks=() if (kind, few) in FAST else SLOW)
+        for few, kinds in ((0, KINDS), (2**16, KINDS[:4]))
+        for kind in kinds
+    ],
     indirect=["few"],
 )
-"""The same, but for stored labels, which are always left to several."""
+"""The same, but for stored labels, which are always left to several; one of a kind for speed."""
 ODD = pytest.mark.parametrize(
     ("shape", "few"),
     [(shape, few) for shape in ((1, 1), (1, 40), (40, 1)) for few in (0, 2**16)]
@@ -139,7 +151,9 @@ def test_odd_shapes_of_metrics(shape, average):
     agrees("sigmoid-f1", v, y, average=average)
 
 
-@pytest.mark.parametrize(("shape", "average"), [((2100, 5), "macro"), ((2, 2100), "samples")])
+@pytest.mark.parametrize(
+    ("shape", "average"), [((2100, 5), "macro"), pytest.param((2, 2100), "samples", marks=SLOW)]
+)
 def test_groups_that_several_programs_share_of_metrics(shape, average):
     v, y = drawn(*shape)
     agrees("sigmoid-f1", v, y, average=average)
@@ -237,7 +251,9 @@ def test_odd_shapes_of_ways(shape):
     agrees("softmax", v, y, way="both")
 
 
-@pytest.mark.parametrize(("shape", "way"), [((600, 5), "both"), ((3, 600), "sample")])
+@pytest.mark.parametrize(
+    ("shape", "way"), [((600, 5), "both"), pytest.param((3, 600), "sample", marks=SLOW)]
+)
 def test_groups_that_several_programs_share_of_ways(shape, way):
     v, y = drawn(*shape)
     agrees("two-way", v, y, way=way)
@@ -245,7 +261,9 @@ def test_groups_that_several_programs_share_of_ways(shape, way):
 
 
 @BOTH
-@pytest.mark.parametrize("name", ["two-way", "softmax", "multi-similarity"])
+@pytest.mark.parametrize(
+    "name", ["two-way", *(pytest.param(n, marks=SLOW) for n in ("softmax", "multi-similarity"))]
+)
 def test_huge_scores(name):
     for size in (50.0, 1e4):
         v, y = drawn(19, 23, size=size)
@@ -254,7 +272,7 @@ def test_huge_scores(name):
         agrees(name, v, softened(y), way="both")
 
 
-@BOTH
+@SEVERAL_SLOW
 def test_one_huge_score_among_small_ones():
     v, y = drawn(41, 70)
     v[3, 60], v[30, 2] = -1e4, 1e4

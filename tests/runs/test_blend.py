@@ -41,8 +41,8 @@ def test_complementary_candidates_win(truth, metric):
     """Equal errors, independent of each other: their mean is better."""
     logits, labels = truth
     candidates = [noisy(logits, 3.0, seed) for seed in (1, 2)]
-    found = nested(candidates, labels, metric)
-    assert found.single.shape == found.blend.shape == (50,)
+    found = nested(candidates, labels, metric, repeats=4)
+    assert found.single.shape == found.blend.shape == (20,)
     higher = metrics.build(metric).higher_is_better
     assert found.difference == pytest.approx(
         float((found.blend - found.single).mean()) * (1 if higher else -1)
@@ -59,11 +59,11 @@ def test_complementary_candidates_win(truth, metric):
 def test_copies_and_a_candidate_that_is_best_alone_are_not_blended(truth, metric):
     logits, labels = truth
     good = noisy(logits, 1.0, 1)
-    copies = nested([good, good.clone(), good.clone()], labels, metric)
+    copies = nested([good, good.clone(), good.clone()], labels, metric, repeats=3)
     assert copies.difference == pytest.approx(0, abs=1e-6)
     assert not copies.passes
     poor = [noisy(torch.zeros_like(logits), 3.0, seed) for seed in (2, 3)]
-    assert not nested([*poor, good], labels, metric).passes
+    assert not nested([*poor, good], labels, metric, repeats=3).passes
     alone = select([*poor, good], labels, metric)
     assert alone.single == 2
     assert alone.weights[2] > 0.7

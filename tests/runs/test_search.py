@@ -404,15 +404,29 @@ def test_bounds_on_time_and_size_leave_larger_models_out(found):
         affordable({t.key: found.run(t.key) for t in found.tasks}, Plan(max_ms=1e-12))
 
 
-@pytest.mark.parametrize(("effort", "trees", "folds"), [("quick", 40, 4), ("best", 250, 10)])
-def test_more_effort_tries_more(effort, trees, folds, tmp_path):
+@pytest.mark.parametrize(("effort", "trees", "folds"), [("quick", 3, 4), ("best", 5, 6)])
+def test_an_effort_says_how_many_folds_and_trees(effort, trees, folds, tmp_path, monkeypatch):
+    few = replace(search.EFFORT[effort], folds=(2, folds), trees=trees)
+    monkeypatch.setitem(search.EFFORT, effort, few)
     found = compare(data(80), Plan(effort=effort, losses=("bce",)), tmp_path / "r")
-    about = found.run("extra-trees").about["fit"]
-    assert about["trees"] == trees
+    assert found.run("extra-trees").about["fit"]["trees"] == trees
     assert f"of {folds} folds" in found.recommendation
 
 
-def test_of_many_sparse_rows_strengths_about_the_trials_are_tried(tmp_path, monkeypatch):
+def test_more_effort_tries_more(usual_effort):
+    quick, normal, best = (usual_effort[name] for name in ("quick", "normal", "best"))
+    for less, more in ((quick, normal), (normal, best)):
+        for what in ("folds", "finalists", "trees", "trainings"):
+            assert getattr(less, what) < getattr(more, what), what
+        assert {*less.networks} < {*more.networks}
+    assert not quick.rates
+    assert best.rates
+
+
+def test_of_many_sparse_rows_strengths_about_the_trials_are_tried(
+    tmp_path, monkeypatch, usual_effort
+):
+    monkeypatch.setitem(search.EFFORT, "normal", replace(usual_effort["normal"], trees=3))
     monkeypatch.setattr("labelset.runs.families.SAMPLE", 60)
     given = data()
     starts, columns = torch.arange(261) * 5, torch.arange(5).repeat(260)
