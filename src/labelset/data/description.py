@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from labelset.data.dataset import Dataset
 
 FILES = ("data", "features", "labels", "texts", "split")
+"""The keys that name a file to read; `test` and `valid` may hold a table of these."""
 WEIGHTS = (".npy", ".npz")
 """Endings of files with weights; other names are those of columns."""
-"""The keys that name a file to read; `test` and `valid` may hold a table of these."""
 KINDS = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
 
 

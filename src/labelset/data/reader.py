@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +25,11 @@ from labelset.data.builtin import build, names
 from labelset.data.columns import INPUTS, Piece, below, beside, exactly
 from labelset.data.dataset import Dataset, numbered
 from labelset.data.description import FILES, Description, Schema
-from labelset.data.frames import frame_blocks, is_frame, read_frame
 from labelset.data.growing import no_labels
 from labelset.data.label_column import alike, names_in, punctuated
 from labelset.data.reading import STDIN, BadFile, files_of, kind_of, reading, standard_input
 from labelset.data.sparse import SparseRows
 from labelset.data.store import ENTRIES, Array, spooled, stacked
-from labelset.data.weights import from_file, weighted
 
 if TYPE_CHECKING:
     from labelset.data.guess import Guess
@@ -55,7 +54,9 @@ def load(source: Any, *, labelled: bool = True, **flags: Any) -> Dataset:
     """
     if isinstance(source, str) and source in names():
         return build(source, **flags).make()
-    if is_frame(source):
+    if _is_frame(source):
+        from labelset.data.frames import read_frame
+
         ask = Description.of(flags)
         piece = read_frame(source, ask)
         if piece.labels is None and not labelled:
@@ -68,6 +69,14 @@ def load(source: Any, *, labelled: bool = True, **flags: Any) -> Dataset:
     dataset = assembled(ask.saying(made.keys), str(source))
     explained = made.as_json()
     return replace(dataset, card=dataset.card | {"guess": explained})
+
+
+def _is_frame(source: Any) -> bool:
+    if isinstance(source, str | PathLike):
+        return False
+    from labelset.data.frames import is_frame
+
+    return is_frame(source)
 
 
 def _guessed(ask: Description, flags: Mapping[str, Any]) -> Guess | None:
@@ -128,7 +137,9 @@ def stream(
     [[[2.0], [4.0]], [[6.0]]]
     """
     check.whole("rows", rows, low=1)
-    if is_frame(source):
+    if _is_frame(source):
+        from labelset.data.frames import frame_blocks
+
         name = Path(type(source).__name__)
         keys = {} if schema is None else _remembered(name, schema)
         ask = replace(Description.of(keys | flags), schema=schema)
@@ -484,9 +495,12 @@ def _whole(piece: Piece, ask: Description, source: str) -> Dataset:
             },
         )
         made = replace(made, schema=_schema(made, piece, ask))
-        if ask.weights is not None and piece.weights is None:
-            return weighted(made, from_file(Path(ask.weights)))
-        return made if piece.weights is None else weighted(made, piece.weights)
+        if piece.weights is None and ask.weights is None:
+            return made
+        from labelset.data.weights import from_file, weighted
+
+        weights = from_file(Path(ask.weights or "")) if piece.weights is None else piece.weights
+        return weighted(made, weights)
 
 
 def _schema(made: Dataset, piece: Piece, ask: Description) -> Schema:

@@ -217,16 +217,12 @@ def read_matrix(
 
     A safetensors file written by `labelset.heads.save` gives the matrix of that head.
     """
-    from labelset.data.formats.npz import array_in, opened
     from labelset.data.reading import reading
-
-    def npy(path: Path) -> dict[str, Any]:
-        return {"weight": array_in(path, memory=1 << 62)}
 
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
-    readers = {".safetensors": _safetensors, ".npz": opened, ".npy": npy}
+    readers = {".safetensors": _safetensors, ".npz": _npz, ".npy": _npy}
     if path.suffix not in readers:
         raise ValueError(f"{path}: cannot read {path.suffix or 'this'}; give {', '.join(readers)}")
     with reading(path):
@@ -255,6 +251,18 @@ def _choose(
         beside = [f"{stem}.{b}" if stem else b for b in BIAS]
         bias = next((b for b in beside if b in tensors), None)
     return tensors[weight], None if bias is None else tensors[bias]
+
+
+def _npz(path: Path) -> Any:
+    from labelset.data.formats.npz import opened
+
+    return opened(path)
+
+
+def _npy(path: Path) -> Any:
+    from labelset.data.formats.npz import array_in
+
+    return {"weight": array_in(path, memory=1 << 62)}
 
 
 def _safetensors(path: Path) -> Any:
