@@ -34,6 +34,30 @@ def sklearn_value(metric, y, chosen, beta=1.0):
     return fbeta_score(y, chosen, beta=beta, average=average, zero_division=0)
 
 
+def values(metric, y, chosen, beta=1.0):
+    """The same of many (choices, rows, labels) decisions at once."""
+    y = y.astype(bool)
+    if metric == "hamming":
+        return (chosen == y).mean((1, 2))
+    average = metric.removeprefix("f1-")
+    over = {"micro": (1, 2), "samples": 2}.get(average, 1)
+    hits, size = (chosen & y).sum(over), (chosen + beta**2 * y).sum(over)
+    each = (1 + beta**2) * hits / np.where(size > 0, size, 1)
+    if average == "micro":
+        return each
+    return np.average(each, axis=1, weights=y.sum(0) if average == "weighted" else None)
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.5])
+@pytest.mark.parametrize("metric", METRICS)
+def test_many_decisions_count_as_each_does_by_scikit_learn(metric, beta):
+    p, y = data(9, 4, 1)
+    y[:, 0] = 0
+    chosen = np.stack([p >= t for t in cuts(p)[::4]])
+    want = [sklearn_value(metric, y, one, beta) for one in chosen]
+    assert values(metric, y, chosen, beta) == pytest.approx(want, abs=1e-12)
+
+
 def cuts(p):
     """A threshold for every way to cut sorted probabilities, nothing and everything included."""
     return [*np.unique(p), 1.5]
@@ -47,7 +71,7 @@ def test_global_is_the_best_of_all_thresholds(metric, levels, beta):
         p, y = data(12, 3, seed, levels)
         r = build("global", metric=metric, beta=beta).fit(p, y)
         chosen = r(p).dense().numpy()
-        best = max(sklearn_value(metric, y, p >= t, beta) for t in cuts(p))
+        best = values(metric, y, np.stack([p >= t for t in cuts(p)]), beta).max()
         assert sklearn_value(metric, y, chosen, beta) == pytest.approx(best, abs=1e-12)
         assert r.objective(p, y) == pytest.approx(best, abs=1e-12)
 
@@ -67,10 +91,8 @@ def test_per_class_is_the_best_of_all_combinations(metric, levels):
         p, y = data(5, 3, seed, levels)
         y[:, 0] *= seed > 0  # one class without positives in the first
         r = build("per-class", metric=metric).fit(p, y)
-        best = max(
-            sklearn_value(metric, y, p >= np.array(t))
-            for t in itertools.product(*(cuts(column) for column in p.T))
-        )
+        every = itertools.product(*(cuts(column) for column in p.T))
+        best = values(metric, y, np.stack([p >= np.array(t) for t in every])).max()
         assert sklearn_value(metric, y, r(p).dense().numpy()) == pytest.approx(best, abs=1e-12)
 
 
@@ -89,7 +111,8 @@ def test_per_class_macro_is_each_class_on_its_own():
     p, y = data(150, 6, 3)
     chosen = build("per-class").fit(p, y)(p).dense().numpy()
     for j in range(6):
-        best = max(f1_score(y[:, j], p[:, j] >= t, zero_division=0) for t in cuts(p[:, j]))
+        column = np.stack([p[:, [j]] >= t for t in cuts(p[:, j])])
+        best = values("f1-micro", y[:, [j]], column).max()
         assert f1_score(y[:, j], chosen[:, j]) == pytest.approx(best, abs=1e-12)
 
 
