@@ -100,6 +100,15 @@ class Encoder(ABC):
         be taken by them."""
         return inputs.float()
 
+    def table(self) -> nn.Module | None:
+        """The part of its network that makes numbers of tokens; None where it reads none."""
+        return None
+
+    def words_in(self, text: str) -> tuple[list[str], Tensor]:
+        """The words of a text, and (windows, tokens) which of them each token is in, -1 for none:
+        where there is a `table`."""
+        raise TypeError(f"the encoder {self.name!r} reads no tokens")
+
     def make(self) -> nn.Module | None:
         """The module as `facts` describe it, its numbers being random; None where there is none."""
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from labelset.data.store import blocks
+from labelset.encode.tfidf import MARKS
 from labelset.files import optional
 
 TEXTS = 1 << 12
@@ -49,14 +51,34 @@ class Tokens:
         parts = [pad(part, (0, width - part.shape[1]), value=NONE) for part in parts]
         return torch.cat(parts) if parts else torch.zeros(0, 1, dtype=torch.int32)
 
-    def _ids(self, texts: Sequence[str]) -> Tensor:
+    def words_in(self, text: str) -> tuple[list[str], Tensor]:
+        """The words of a text, as they stand between blanks, and of each of its tokens, as a row
+        of its own, the number of the word that it is in; -1 for marks and what fills windows up."""
+        whole = _readable(text)
+        numbers: dict[str, int] = {}
+        found = [(word.start(), word[0].lower()) for word in re.finditer(r"\S+", whole)]
+        named = [numbers.setdefault(word.strip(MARKS) or word, len(numbers)) for _, word in found]
+        starts = np.array([start for start, _ in found], dtype=np.int64)
+        read = self.reader.encode(whole, add_special_tokens=False)
+        lasts = np.array([end for _, end in read.offsets], dtype=np.int64) - 1  # no blank before it
+        at = np.searchsorted(starts, lasts, side="right") - 1
+        each = [named[place] if place >= 0 else NONE for place in at.tolist()]
+        before, after = [NONE] * len(self.before), [NONE] * len(self.after)
+        windows = [before + window + after or [NONE] for window in self._cut(each)]
+        width = self.length if len(windows) > 1 else len(windows[0])
+        filled = [window + [NONE] * (width - len(window)) for window in windows]
+        return [*numbers], torch.tensor(filled)
+
+    def _cut(self, tokens: list[int]) -> list[list[int]]:
+        """In windows that have room for marks."""
         inside = max(1, self.length - len(self.before) - len(self.after))
-        whole = [text.encode(errors="replace").decode() for text in texts]  # halves of letters
-        each = self.reader.encode_batch(whole, add_special_tokens=False)
-        cut = [[e.ids[at : at + inside] for at in range(0, len(e.ids), inside)] for e in each]
+        starts = range(0, len(tokens), inside)
+        return [tokens[at : at + inside] for at in starts][: self.windows] or [[]]
+
+    def _ids(self, texts: Sequence[str]) -> Tensor:
+        each = self.reader.encode_batch([*map(_readable, texts)], add_special_tokens=False)
         rows = [
-            [self.before + window + self.after or [0] for window in windows[: self.windows] or [[]]]
-            for windows in cut
+            [self.before + window + self.after or [0] for window in self._cut(e.ids)] for e in each
         ]
         most = max(map(len, rows))
         longest = max(len(window) for row in rows for window in row)
@@ -66,6 +88,11 @@ class Tokens:
             for at, window in enumerate(windows):
                 row[at * width : at * width + len(window)] = window
         return torch.from_numpy(ids)
+
+
+def _readable(text: str) -> str:
+    """Without halves of letters."""
+    return text.encode(errors="replace").decode()
 
 
 def lengths_of(ids: Any) -> Tensor:

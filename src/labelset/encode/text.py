@@ -89,10 +89,19 @@ class Text(Encoder):
         return super().restore(facts, state)
 
     def prepare(self, dataset: Dataset) -> Inputs:
+        return self._cutter()(_texts(dataset))
+
+    def _cutter(self) -> Tokens:
         self.fact("tokens")
         if self._tokens is None:
             self._tokens = Tokens(self.learnt[TOKENISER], self.length, windows=1)
-        return self._tokens(_texts(dataset))
+        return self._tokens
+
+    def table(self) -> nn.Module | None:
+        return None if self.module is None else self.module.embedding  # type: ignore[return-value]
+
+    def words_in(self, text: str) -> tuple[list[str], Tensor]:
+        return self._cutter().words_in(text)
 
     def __getstate__(self) -> dict[str, Any]:
         """Of copies: the tokeniser is made anew."""

@@ -118,9 +118,22 @@ class Transformer(Pretrained):
         """(rows, tokens) int32, -1 behind the last token of a row and of a window."""
         if dataset.texts is None:
             raise ValueError(f"{WHAT} needs texts, and the data set has none")
+        return self._cutter()(dataset.texts)
+
+    def _cutter(self) -> Tokens:
         if self._tokens is None:
             self._tokens = Tokens(self.learnt[TOKENISER], self._length, self.windows)
-        return self._tokens(dataset.texts)
+        return self._tokens
+
+    def table(self) -> nn.Module | None:
+        if self.module is None:
+            return None
+        inner: Any = self.module.inner
+        table: nn.Module = inner.get_input_embeddings()
+        return table
+
+    def words_in(self, text: str) -> tuple[list[str], Tensor]:
+        return self._cutter().words_in(text)
 
     def __getstate__(self) -> dict[str, Any]:
         """Of copies: the tokeniser is made anew."""

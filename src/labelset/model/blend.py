@@ -135,7 +135,7 @@ class Blend:
         for part in self.parts:
             view = part.view or 0
             some = views[view][torch.from_numpy(different)]
-            scores = part.scorer.of_features(some).double()[row]
+            scores = part.scorer.of_features(getattr(some, "features", some)).double()[row]
 
             def p(v: Array, part: Part = part, scores: Tensor = scores) -> Array:
                 every = scores.clone()

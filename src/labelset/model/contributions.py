@@ -136,6 +136,9 @@ def dense(features: Any, rows: Array) -> Array:
 
 def of_model(model: Any, features: Any, rows: Array, labels: Array) -> Contributions:
     """Of pairs, (pairs,) rows of the features and (pairs,) labels, by a head or an estimator."""
+    if hasattr(features, "contributions"):  # texts before a network, by words
+        texts: Contributions = features.contributions(model, rows, labels)
+        return texts
     if isinstance(model, Head):
         return _of_head(model, features, rows, labels)
     found: Contributions = model.contributions(features, rows, labels)

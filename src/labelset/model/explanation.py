@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import accumulate, chain
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,6 +23,7 @@ from labelset.heads import Head
 from labelset.model.blend import Blend
 from labelset.model.contributions import TOGETHER, Contributions, along, of_model
 from labelset.model.forest import Forest
+from labelset.model.words import Texts
 
 if TYPE_CHECKING:
     from labelset.model.folder import SavedModel
@@ -197,8 +198,11 @@ class Explainer:
         """By the features that the encoder gives."""
         if not len(row):
             return
-        x: Any = self.encoder(rows)
-        found, views = of_model(self.model, x, row, label), x if isinstance(x, tuple) else (x,)
+        views = tuple(
+            encoder(rows) if encoder.table() is None else Texts(encoder, rows)
+            for encoder in self.encoders
+        )
+        found = of_model(self.model, views if len(views) > 1 else views[0], row, label)
         widths = [int(view.shape[1]) for view in views]
         whole = self.features(*widths)
         own = scores[row, label].double().numpy()
@@ -206,7 +210,7 @@ class Explainer:
         for at, (score, base) in enumerate(zip(own, found.base, strict=True)):
             if at == 0 or row[at] != last:
                 last = row[at]
-                features = self._in_text(whole, widths, rows, int(last))
+                features = self._in_text(whole, views, rows, int(last))
             terms = features.largest(found, at, self.top)
             shares = []
             for name, member in found.members:
@@ -217,15 +221,21 @@ class Explainer:
             yield {"base": float(base), "terms": terms, "rest": rest, "members": tuple(shares)}
 
     def _in_text(
-        self, features: Features, widths: Sequence[int], rows: Dataset, number: int
+        self, features: Features, views: Sequence[Any], rows: Dataset, number: int
     ) -> Features:
-        """Of n-grams, which overlap, the words of the text that they lie in."""
-        for encoder, start in zip(self.encoders, accumulate(widths, initial=0), strict=False):
-            if isinstance(encoder, TFIDF) and not encoder.svd and rows.texts is not None:
+        """Of n-grams, which overlap, the words of the text that they lie in; of networks, too."""
+        start, place, moved = 0, dict[str, int](), dict[tuple[int, int], float]()
+        for encoder, view in zip(self.encoders, views, strict=True):
+            words, shares = list[str](), dict[tuple[int, int], float]()
+            if isinstance(view, Texts):
+                words = view.words[number][0]
+                shares = {(at, at): 1.0 for at in range(len(words))}
+            elif isinstance(encoder, TFIDF) and not encoder.svd and rows.texts is not None:
                 words, shares = encoder.words_of(rows.texts[number])
-                moved = {(start + term, word): share for (term, word), share in shares.items()}
-                return features.within(words, moved)
-        return features
+            at = [place.setdefault(word, len(place)) for word in words]
+            moved |= {(start + term, at[word]): share for (term, word), share in shares.items()}
+            start += int(view.shape[1])
+        return features.within([*place], moved) if moved else features
 
     # ---- networks that are trained with the head ------------------------------------------------
 
@@ -233,7 +243,8 @@ class Explainer:
         """Whether what goes into the encoder's network are pictures or numbers, of which slopes can
         be taken."""
         trained = self.encoder.module is not None and isinstance(self.model, Head)
-        return trained and (rows.images is not None or rows.features is not None)
+        numbers = rows.images is not None or rows.features is not None
+        return trained and numbers and self.encoder.table() is None
 
     def _network(
         self, rows: Dataset, row: Array, label: Array, scores: Tensor
