@@ -5,12 +5,18 @@ sphinx-build -W docs site
 
 import inspect
 import re
+import sys
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
 from pkgutil import iter_modules
 
+from docutils import nodes
+
 import labelset
+
+sys.path.insert(0, str(Path(__file__).parent))
+import typeset
 
 project = "labelset"
 version = release = labelset.__version__
@@ -23,6 +29,8 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 suppress_warnings = ["ref.python"]  # names that two rooms have, such as build
 exclude_patterns = ["_build"]
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 
 CONTENTS = ("index", "losses/README", "api/index")
 """Pages whose links, in their order, are the navigation."""
@@ -66,11 +74,35 @@ def reference(module, known):
 
 
 def add_navigation(app, docname, source):
-    """The links of a page of contents as a table of contents that only the site shows."""
+    """The links of a page of contents as tables of contents that only the site shows: one for each
+    of its sections, under the section's name."""
     if docname in CONTENTS:
-        linked = re.findall(r"\]\(([\w./+-]+)\.md\)", source[0])
-        linked += ["api/index"] if docname == "index" else []
-        source[0] += "\n\n```{toctree}\n:hidden:\n\n" + "\n".join(linked) + "\n```\n"
+        for section in re.split(r"^## ", source[0], flags=re.M):
+            caption, _, text = section.partition("\n")
+            linked = re.findall(r"^(?:-|\|) .*?\]\(([\w./+-]+)\.md\)", text, flags=re.M)
+            if docname == "index" and caption == "Background":
+                linked += ["api/index"]
+            if linked:
+                head = "" if caption.startswith("#") or docname != "index" else caption
+                named = f":caption: {head}\n" if head else ""
+                listed = "\n".join(linked)
+                source[0] += f"\n\n```{{toctree}}\n:hidden:\n{named}\n{listed}\n```\n"
+
+
+def typeset_formulas(app, doctree):
+    """What is indented in pages and docstrings, and reads as formulas, becomes MathML."""
+    if app.builder.format != "html":
+        return
+    for block in list(doctree.findall(nodes.literal_block)):
+        if block.get("language", "none") in ("none", "formula", "default"):
+            parts = re.split(r"\n\s*\n", block.astext())
+            made = [typeset.formula(part) for part in parts]
+            if made[0] is not None:
+                rest = [
+                    nodes.raw("", html, format="html") if html else nodes.literal_block(part, part)
+                    for part, html in zip(parts, made, strict=True)
+                ]
+                block.replace_self(rest)
 
 
 def plain_text(app, what, name, obj, options, lines):
@@ -81,13 +113,13 @@ def plain_text(app, what, name, obj, options, lines):
         if line.startswith(">>>"):
             kind = "pycon"
         elif line.startswith("    ") and kind is None:
-            kind = "text"
+            kind = "formula"
         elif not line.strip() and kind == "pycon":
             kind = None  # an example ends at an empty line
-        elif line.strip() and not line.startswith("    ") and kind == "text":
+        elif line.strip() and not line.startswith("    ") and kind == "formula":
             kind = None
         if kind and kind != before:
-            shown += ["", f".. code-block:: {kind}", ""]
+            shown += ["", f".. code-block:: {'none' if kind == 'formula' else kind}", ""]
         shown.append(f"   {line}" if kind else ("" if not before else "\n") + marked(line))
     lines[:] = "\n".join(shown).split("\n")
 
@@ -104,4 +136,5 @@ def setup(app):
     """Connect all of it."""
     app.connect("builder-inited", write_reference)
     app.connect("source-read", add_navigation)
+    app.connect("doctree-read", typeset_formulas)
     app.connect("autodoc-process-docstring", plain_text)
