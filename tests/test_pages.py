@@ -1,8 +1,12 @@
 """The docs are what the code says, and what the pages show runs."""
 
+import contextlib
+import csv
+import io
 import re
 import runpy
 import shlex
+import shutil
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -11,7 +15,7 @@ import torch
 
 import labelset
 from labelset import metrics
-from labelset.cli import make_parser
+from labelset.cli import main, make_parser
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = runpy.run_path(str(ROOT / "docs" / "make_pages.py"))
@@ -49,9 +53,14 @@ PAGES = sorted(
     for folder in (".", "docs", "docs/losses", "examples")
     for path in (ROOT / folder).glob("*.md")
 )
+MINUTE = {"docs/from-autogluon.md", "docs/tutorial.md"}
+"""Pages that search for a model."""
 NEEDS = {
+    "docs/from-autogluon.md": "sklearn",
+    "docs/gallery.md": "matplotlib",
     "docs/keras.md": "keras",
     "docs/lightning.md": "torchmetrics",
+    "docs/notebooks.md": "matplotlib",
     "docs/sklearn.md": "sklearn",
     "docs/study.md": "labelset_studies",
     "docs/transformers.md": "transformers",
@@ -64,9 +73,20 @@ def blocks(page, kind):
     return re.findall(rf"^```{kind}\n(.*?)^```", text, flags=re.S | re.M)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def marked(page):
+    return pytest.param(page, marks=[pytest.mark.slow] if page in MINUTE else [])
+
+
+def test_every_example_file_is_what_its_script_writes():
+    made = runpy.run_path(str(ROOT / "examples" / "tickets.py"))["rows"]()
+    with (ROOT / "examples" / "tickets.csv").open(newline="", encoding="utf-8") as file:
+        assert [tuple(row) for row in csv.reader(file)][1:] == made
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES if blocks(page, "python")])
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     pytest.importorskip(NEEDS.get(page, "torch"))
+    shutil.copy(ROOT / "examples" / "tickets.csv", tmp_path)
     monkeypatch.chdir(tmp_path)
     space = {}
     if page.startswith("docs/losses/"):  # these say how to call it, on the logits one has
@@ -88,6 +108,43 @@ def commands(page):
 def test_commands_are_ones_that_there_are(page):
     for _, *argv in commands(page):
         assert make_parser().parse_args(argv).run, argv
+
+
+@pytest.mark.slow
+def test_the_tutorial_does_what_it_says(tmp_path, monkeypatch):
+    page = "docs/tutorial.md"
+    shutil.copy(ROOT / "examples" / "tickets.csv", tmp_path)
+    new = next(block for block in blocks(page, "text") if block.startswith("id,text\n"))
+    (tmp_path / "new.csv").write_text(new)
+    monkeypatch.chdir(tmp_path)
+    said = {}
+    for _, *argv in commands(page):
+        heard = io.StringIO()
+        with contextlib.redirect_stdout(heard):
+            status = main(argv)
+        said[" ".join(argv[:2])] = heard.getvalue()
+        assert status == 0, (argv, heard.getvalue())
+    assert "label_column=topics" in said["data inspect"]
+    assert (tmp_path / "run" / "report.html").is_file()
+    with (tmp_path / "predicted.csv").open(newline="") as file:
+        rows = {row["id"]: row["labels"].split("|") for row in csv.DictReader(file)}
+    assert rows == {"N1": ["damaged", "refund"], "N2": ["app", "login"]}
+
+
+def test_the_results_of_the_readme_are_those_that_were_measured():
+    with (ROOT / "benchmarks" / "quality.csv").open(newline="") as file:
+        measured = list(csv.DictReader(file))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = re.search(r"<!-- results.*?-->\n(.*?)<!--", text, flags=re.S)[1].splitlines()[2:]
+    assert len(table) == len({row["data"] for row in measured})
+    for line in table:
+        name, *shown = (cell.strip().replace("*", "") for cell in line.strip("|").split("|"))
+        ours = next(r for r in measured if (r["data"], r["who"]) == (name, "labelset"))
+        others = [r for r in measured if r["data"] == name and r["who"] != "labelset"]
+        for at, metric in enumerate(("f1-micro", "map@class")):
+            best = max(r[metric] for r in others if r[metric])
+            assert shown[2 * at : 2 * at + 2] == [best, ours[metric]], name
+        assert int(shown[4]) == int(float(ours["seconds"]) + 0.5)
 
 
 def test_links_between_pages_lead_somewhere():

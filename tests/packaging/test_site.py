@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import json
 import re
 import shutil
 import subprocess
@@ -50,6 +51,41 @@ def test_every_page_is_there_and_reached(site):
         assert (site / name).is_file()
         if page.parent == DOCS and page.stem != "index":
             assert f'href="{name}"' in menu, f"{page.name}: give it a link in docs/index.md"
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("imbalance", "imbalance"),
+        ("class weights", "imbalance"),
+        ("predicts nothing", "predicts-nothing"),
+        ("threshold", "decisions"),
+        ("which loss", "which-loss"),
+        ("grouped data", "groups"),
+        ("missing labels", "missing-labels"),
+        ("over-sampling", "imbalance"),
+    ],
+)
+def test_the_search_finds(site, words, page):
+    """By its titles, which the search of the site puts first, or by all the words together."""
+    from sphinx.search.en import SearchEnglish
+
+    text = (site / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    stem = SearchEnglish({}).stem
+    number = index["docnames"].index(page)
+    for word in re.findall(r"\w+", words):
+        there = index["titleterms"].get(stem(word.lower()), [])
+        assert number in ([there] if isinstance(there, int) else there), word
+
+
+def test_formulas_are_set(site):
+    text = (site / "losses" / "spa.html").read_text(encoding="utf-8")
+    assert text.count("<math") > 6
+    assert "<mfrac>" in text
+    assert "softplus(-k+" not in text
+    shown = (site / "api" / "labelset.losses.html").read_text(encoding="utf-8")
+    assert "<math" in shown
 
 
 @pytest.mark.parametrize("name", ["labelset", "labelset.losses", "labelset.metrics"])
