@@ -6,9 +6,10 @@ Two of scikit-learn's models, logistic regression (C of 1 or 30, by mAP on the f
 and extra trees, are fitted to four fifths of the training rows, as they are or after a treatment:
 `class_weight="balanced"`; ML-ROS (rows with a label that is rarer than the mean imbalance are
 cloned, until there are a quarter more rows); MLSMOTE (such rows are interpolated with one of five
-neighbours, with the labels that most of them have). Both are those of Charte et al., 2015. Each is judged at the threshold 0.5, and with Platt's
-calibrator and thresholds from that fifth, where nothing is treated: for macro-F1 one
-per label, for micro-F1 one for all. Means over seeds, each with a fifth of its own.
+neighbours, with the labels that most of them have). Both are those of Charte et al., 2015. Each is
+judged at the threshold 0.5, and with Platt's calibrator and thresholds from that fifth, where
+nothing is treated: for macro-F1 one per label, for micro-F1 one for all. Means over seeds, each
+with a fifth of its own.
 """
 
 from __future__ import annotations
