@@ -15,7 +15,7 @@ from labelset.labels import Labels
 from labelset.metrics import (
     PositiveRanks,
     build,
-    confusion,
+    confusion_counts,
     known_counts,
     positive_ranks,
     ratio,
@@ -111,7 +111,7 @@ def facts(run: SavedModel, part: Split, probabilities: Tensor) -> Facts:
     """The facts of every label, from probabilities of the rows of `part`."""
     assert part.scores is not None
     train = run.splits.get("train")
-    counts = confusion(run.predictor.decide(probabilities), part.labels, by_class=True)
+    counts = confusion_counts(run.predictor.decide(probabilities), part.labels, by_class=True)
     found = positive_ranks(part.scores, part.labels, by_class=True)
     known = known_counts(part.labels, by_class=True)
     mask = part.labels.known()
@@ -131,7 +131,7 @@ def facts(run: SavedModel, part: Split, probabilities: Tensor) -> Facts:
 
 def found_by(predicted: Labels, labels: Labels) -> Tensor:
     """How many rows in which each label is on are found."""
-    return confusion(predicted, labels, by_class=True)[0]
+    return confusion_counts(predicted, labels, by_class=True)[0]
 
 
 def _on(labels: Labels) -> Tensor:

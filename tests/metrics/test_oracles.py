@@ -320,3 +320,23 @@ def test_unknown_entries_are_as_if_they_were_not_there():
     f = [sk.f1_score(y[known[:, j], j], predicted[known[:, j], j]) for j in range(9)]
     assert build("f1-macro")(predicted, y) == pytest.approx(np.mean(f))
     assert build("hamming")(predicted, y) == pytest.approx(np.mean((predicted != y)[known]))
+
+
+@pytest.mark.parametrize("unknown", [0.0, 0.2])
+def test_confusion_shares_every_missed_label_over_what_is_wrongly_predicted(unknown):
+    g = np.random.default_rng(4)
+    y = (g.random((300, 7)) < 0.3).astype(np.float32)
+    y[g.random(y.shape) < unknown] = np.nan
+    said = g.random(y.shape) < 0.25
+    wanted = np.zeros((7, 8))
+    for row in range(300):
+        extra = np.flatnonzero(said[row] & (y[row] == 0))
+        for label in np.flatnonzero(~said[row] & (y[row] == 1)):
+            cells = extra if len(extra) else [7]
+            wanted[label, cells] += 1 / len(cells)
+    found = ls.metrics.confusion(said, y)
+    assert found.numpy() == pytest.approx(wanted)
+    misses = (~said & (y == 1)).sum(0)
+    assert found.sum(1).numpy() == pytest.approx(misses)
+    assert ls.metrics.confusion(y == 1, y).sum() == 0
+    assert ls.metrics.confusion(np.zeros((0, 3)), np.zeros((0, 3))).shape == (3, 4)

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
         RowMean,
         State,
         Stream,
-        confusion,
+        confusion_counts,
         known_counts,
         ratio,
     )
+    from labelset.metrics._confusion import confusion
     from labelset.metrics._order import (
         PositiveRanks,
         positive_ranks,
@@ -45,6 +46,7 @@ __all__ = [
     "build",
     "catalog",
     "confusion",
+    "confusion_counts",
     "diagram",
     "known_counts",
     "names",

@@ -196,23 +196,23 @@ def ratio(top: Tensor, bottom: Tensor, otherwise: float = torch.nan) -> Tensor:
     return torch.where(bottom > 0, top / bottom.clamp(min=1e-300), otherwise)
 
 
-def confusion(
+def confusion_counts(
     predicted: Labels, labels: Labels, by_class: bool, weight: Tensor | None = None
 ) -> Tensor:
     """(3, classes or rows): true positives, false positives, false negatives; unknown left out.
 
     With a weight per row the sums of these.
     """
-    ours, theirs = _keys(predicted), _keys(labels)
+    ours, theirs = entry_keys(predicted), entry_keys(labels)
     free = None if labels.values is None else labels.values.isnan()
     on = theirs if free is None else theirs[~free]
-    counted = ours if free is None else ours[~_among(ours, theirs[free])]
-    hit = _among(counted, on)
+    counted = ours if free is None else ours[~is_among(ours, theirs[free])]
+    hit = is_among(counted, on)
     return torch.stack(
         [
             _count(counted[hit], labels, by_class, weight),
             _count(counted[~hit], labels, by_class, weight),
-            _count(on[~_among(on, counted)], labels, by_class, weight),
+            _count(on[~is_among(on, counted)], labels, by_class, weight),
         ]
     )
 
@@ -226,15 +226,15 @@ def known_counts(labels: Labels, by_class: bool, weight: Tensor | None = None) -
         full = weight.sum().expand(labels.n) if by_class else labels.n * weight
     if labels.values is None:
         return full
-    return full - _count(_keys(labels)[labels.values.isnan()], labels, by_class, weight)
+    return full - _count(entry_keys(labels)[labels.values.isnan()], labels, by_class, weight)
 
 
-def _keys(labels: Labels) -> Tensor:
+def entry_keys(labels: Labels) -> Tensor:
     """Each stored entry as one rising number."""
     return labels.rows() * labels.n + labels.indices
 
 
-def _among(keys: Tensor, others: Tensor) -> Tensor:
+def is_among(keys: Tensor, others: Tensor) -> Tensor:
     """Which of some rising numbers are among others, rising too."""
     if not len(others):
         return torch.zeros(len(keys), dtype=torch.bool, device=keys.device)

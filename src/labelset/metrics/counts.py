@@ -17,7 +17,7 @@ from labelset.metrics._base import (
     Result,
     RowMean,
     State,
-    confusion,
+    confusion_counts,
     known_counts,
     mean_of_rows,
     ratio,
@@ -64,7 +64,7 @@ class _Averaged(Metric):
         """(lines,) from (3, lines) true positives, false positives, false negatives."""
 
     def rows(self, given: Labels, labels: Labels) -> Tensor:
-        score = self.score(confusion(given, labels, by_class=False))
+        score = self.score(confusion_counts(given, labels, by_class=False))
         return torch.where(known_counts(labels, by_class=False) > 0, score, torch.nan)
 
     def report(self, given: Any, labels: Any, sample_weight: Any = None) -> Result:
@@ -78,7 +78,10 @@ class _Averaged(Metric):
         if self._average == "samples":
             return row_sums(self.rows(given, labels), weight)
         known = known_counts(labels, by_class=True)
-        return {"counts": confusion(given, labels, by_class=True, weight=weight), "known": known}
+        return {
+            "counts": confusion_counts(given, labels, by_class=True, weight=weight),
+            "known": known,
+        }
 
     def result(self, state: State) -> Result:
         if self._average == "samples":
@@ -262,7 +265,7 @@ class Hamming(Metric):
     best = 0.0
 
     def state(self, given: Labels, labels: Labels, weight: Tensor | None = None) -> State:
-        wrong = confusion(given, labels, by_class=True, weight=weight)[1:].sum()
+        wrong = confusion_counts(given, labels, by_class=True, weight=weight)[1:].sum()
         return {"wrong": wrong, "known": known_counts(labels, True, weight).sum()}
 
     def result(self, state: State) -> Result:
@@ -287,5 +290,5 @@ class SubsetAccuracy(RowMean):
     )
 
     def rows(self, given: Labels, labels: Labels) -> Tensor:
-        right = (confusion(given, labels, by_class=False)[1:].sum(0) == 0).double()
+        right = (confusion_counts(given, labels, by_class=False)[1:].sum(0) == 0).double()
         return torch.where(known_counts(labels, by_class=False) > 0, right, torch.nan)
