@@ -195,7 +195,7 @@ def test_only_the_surely_better_is_recommended():
     assert "significantly worse: ace +0.100 (calibrated)" in text
     raw = held(0.3, -0.4, -0.5, -0.3, "worse", "f1-micro")
     text = recommend("spa+linear", "bce+linear", {"spa+linear": [*sure, raw]}, "map@class")
-    assert "untuned its f1-micro is -0.400 against the baseline" in text
+    assert "untuned its f1-micro is 0.300: use it with its saved thresholds" in text
     text = recommend("spa+linear", "bce+linear", {"spa+linear": sure}, "map@class")
     assert "nothing measured here gets worse" in text
 

@@ -27,8 +27,8 @@ ENCODER = (
 )
 WRITTEN = frozenset(
     (
-        *("best", "cache", "compare.json", "figures", "plan.json", "report.html", "results.csv"),
-        *("search.json", "summary.csv", "test_rows.npz", "work"),
+        *("best", "cache", "compare.json", "data.json", "figures", "plan.json", "reasons.json"),
+        *("report.html", "results.csv", "search.json", "summary.csv", "test_rows.npz", "work"),
     )
 )
 """What a comparison leaves in RUN, and `--force` replaces."""

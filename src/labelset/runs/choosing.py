@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +13,8 @@ from labelset.data import Dataset
 from labelset.metrics import build
 from labelset.model import SavedModel
 from labelset.runs.judging import Judge, stage_of
-from labelset.runs.plan import NETWORKS, Plan
-from labelset.runs.search import Found, search, suits
+from labelset.runs.plan import NETWORKS, Plan, Task
+from labelset.runs.search import search, suits
 from labelset.runs.shelf import InMemory
 
 
@@ -74,8 +74,9 @@ def choose_model(dataset: Dataset, plan: Plan) -> Choice:
     values = {key: judge.unseen(plan.optimise) for key, judge in judges.items()}
     able = affordable({key: judge.model for key, judge in judges.items()}, plan)
     best = choose_found({key: values[key] for key in able}, plan, found.blend)
+    use = described(best, found.tasks, found.blend)
     sentence = (
-        f"Use {described(best, found)}: {plan.optimise} {values[best]:.3f} on unseen rows"
+        f"Use {use}: {plan.optimise} {values[best]:.3f} on unseen rows"
         f"{' after threshold tuning' if stage_of(plan.optimise) == 'tuned' else ''}; "
         f"{found.sentence}."
     )
@@ -121,14 +122,14 @@ def choose_found(values: Mapping[str, float], plan: Plan, blend: Mapping[str, An
     return max((key for key in own if key != "blend"), key=lambda key: own[key])
 
 
-def described(key: str, found: Found) -> str:
+def described(key: str, tasks: Sequence[Task], blend: Mapping[str, Any]) -> str:
     """A candidate in words."""
     if key == "blend":
-        weights = sorted(found.blend["weights"].items(), key=lambda item: -item[1])
+        weights = sorted(blend["weights"].items(), key=lambda item: -item[1])
         return "the blend of " + ", ".join(f"{name} ({weight:.0%})" for name, weight in weights)
     if key == "distilled":
         return "the network distilled from the blend"
-    task = next(task for task in found.tasks if task.key == key)
+    task = next(task for task in tasks if task.key == key)
     loss, head = task.loss, task.head
     if head == "label-names":
         return f"{loss} with a linear head that begins at label names"

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from labelset import check
-from labelset.data import Dataset, ensure_split
+from labelset.data import Dataset, ensure_split, inspect
 from labelset.data.formats.npz import opened
 from labelset.data.reading import reading
 from labelset.files import folder_lock, sweep, unlock_below, versions, write_bytes
@@ -43,6 +43,8 @@ FORMAT = 1
 COSTS = ("seconds", "ms_per_row", "megabytes")
 """Of fitting, of scoring a row, and of the model."""
 REASONS = "reasons.json"
+CARD = "data.json"
+"""What is known of the data: what `labelset data inspect` finds, and positives by label."""
 BEST = "best"
 """The folder of the recommended model."""
 
@@ -76,6 +78,9 @@ class Standing:
     high: float
     verdict: str
     """`better` and `worse` only where the interval excludes 0; else `no difference`."""
+    mean_low: float = math.nan
+    """95% interval of the mean itself, rows and seeds drawn again."""
+    mean_high: float = math.nan
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, None for what is not finite."""
@@ -159,6 +164,16 @@ class Comparison:
         weights of labels; nothing where none were kept."""
         path = self.out / REASONS
         return without_sum(path) if path.is_file() else {"rows": {}, "weights": {}}
+
+    def data_card(self) -> dict[str, Any]:
+        """What `labelset data inspect` finds, and how often each label is on in training rows;
+        nothing where it was not kept."""
+        path = self.out / CARD
+        return without_sum(path) if path.is_file() else {}
+
+    def described(self, key: str) -> str:
+        """A candidate in words."""
+        return described(key, self.tasks, {} if self.search is None else self.search["blend"])
 
     def run(self, key: str, seed: int = 0) -> SavedModel:
         """A trained model of a candidate; that of the first seed has calibrator and rule."""
@@ -391,6 +406,7 @@ def _write(found: Comparison, dataset: Dataset) -> None:
     write_bytes(found.out / BEST / JUDGEMENT, verdict)
     write_bytes(found.out / REASONS, with_sum(reasons(run, dataset.part("test"))))
     _write_csv(found.out / "results.csv", found.rows)
+    write_bytes(found.out / CARD, with_sum(_card(dataset)))
     lines = [
         {"candidate": key, **asdict(standing)}
         for key, held in found.standings.items()
@@ -410,6 +426,11 @@ def _write(found: Comparison, dataset: Dataset) -> None:
         "standings": {key: [s.as_json() for s in held] for key, held in found.standings.items()},
     }
     write_bytes(found.out / COMPARED, json.dumps(about, indent=1).encode())
+
+
+def _card(dataset: Dataset) -> dict[str, Any]:
+    on = dataset.part("train").labels.T.counts()
+    return {"inspected": inspect(dataset).as_json(), "trained_on": on.tolist()}
 
 
 def _write_csv(path: Path, lines: Sequence[Any]) -> None:
@@ -460,18 +481,25 @@ def _standing(
 ) -> Standing:
     values, mean = own[0], float(own[0].mean())
     sd = float(values.std()) if len(values) > 1 else math.nan
+    about = _interval(own[1], seed)
     if is_base:
-        return Standing(stage, metric, mean, sd, 0.0, 0.0, 0.0, "baseline")
+        return Standing(stage, metric, mean, sd, 0.0, 0.0, 0.0, "baseline", *about)
     pairs = min(len(values), len(base[0]))  # seeds that both have
     delta = float((values[:pairs] - base[0][:pairs]).mean())
-    gaps = own[1][:pairs] - base[1][:pairs]
-    again = draws(pairs, gaps.shape[1], seed + 1).T / pairs
-    drawn = (gaps * again).sum(0)
+    low, high = _interval(own[1][:pairs] - base[1][:pairs], seed)
+    return Standing(stage, metric, mean, sd, delta, low, high, _verdict(metric, low, high), *about)
+
+
+def _interval(resampled: Tensor, seed: int) -> tuple[float, float]:
+    """95%, of (seeds, times) values of resampled rows, seeds drawn again too; NaN where the metric
+    is not defined, or infinite, on every resample."""
+    seeds, times = resampled.shape
+    drawn = (resampled * (draws(seeds, times, seed + 1).T / seeds)).sum(0)
     drawn = drawn[drawn.isfinite()]
-    if not len(drawn):  # the metric is not defined, or infinite, on every resample
-        return Standing(stage, metric, mean, sd, delta, math.nan, math.nan, "no difference")
+    if not len(drawn):
+        return math.nan, math.nan
     low, high = torch.quantile(drawn, torch.tensor([0.025, 0.975]).double()).tolist()
-    return Standing(stage, metric, mean, sd, delta, low, high, _verdict(metric, low, high))
+    return low, high
 
 
 def _verdict(metric: str, low: float, high: float) -> str:
@@ -504,7 +532,8 @@ def recommend_found(
         figure = f"{plan.optimise} is not defined on the test rows"
     elif best != plan.base:
         figure += f", {own.delta:+.3f} [{own.low:+.3f}, {own.high:+.3f}] against {plan.base}"
-    sentence = f"Use {described(best, found)}: {figure}; {found.sentence}."
+    use = described(best, found.tasks, found.blend)
+    sentence = f"Use {use}: {figure}; {found.sentence}."
     if best != "blend" and "blend" in test:
         sentence += " A blend was not better than that beyond chance."
     return sentence
@@ -538,8 +567,8 @@ def _price(standings: Sequence[Standing]) -> str:
     lasting = [s for s in worse if s.stage != "raw" or s.metric in PLAIN]
     parts = [f"{s.metric} {s.delta:+.3f} ({s.stage})" for s in lasting[:3]]
     if not lasting and worse:
-        what = f"{worse[0].metric} is {worse[0].delta:+.3f} against the baseline"
-        return f"; untuned its {what}: use it with its saved thresholds"
+        drop = f"untuned its {worse[0].metric} is {worse[0].mean:.3f}"
+        return f"; {drop}: use it with its saved thresholds"
     return (
         f"; significantly worse: {', '.join(parts)}"
         if parts

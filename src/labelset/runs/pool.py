@@ -38,6 +38,8 @@ KILLED = (
     "a process that was training a model was killed, by the system perhaps as memory ran out; "
     "go on with --resume, and with fewer --jobs"
 )
+TIMED = 50
+"""Rows by which the time for one is measured."""
 SHARED: dict[str, Any] = {}  # what forked workers find in their memory: data, plan, folder, news
 
 
@@ -219,7 +221,7 @@ def _keep(
     }
     about = {"history": got.history, "settings": settings.as_json(), "best_epoch": got.best_epoch}
     schema = (dataset.schema or Schema.of(dataset)).only(got.encoder.reads)
-    about |= {"stopped": got.stopped, "schema": schema.as_json()}
+    about |= {"stopped": got.stopped, "schema": schema.as_json(), **_costs(dataset, got)}
     run = SavedModel(
         names=dataset.names,
         splits=parts,
@@ -231,6 +233,18 @@ def _keep(
     train = dataset.part("train").labels if first_seed else None  # of a model that is shown
     judge_and_save(run, train, folder, optimise)
     shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+
+
+def _costs(dataset: Dataset, got: Trained) -> dict[str, float]:
+    """Of training, of scoring a row, one of some, and of the model."""
+    test = dataset.part("test")
+    few = test.rows(torch.arange(min(TIMED, len(test))))
+    began = time.perf_counter()
+    got.logits(few)
+    each = 1000 * (time.perf_counter() - began) / len(few)
+    size = got.encoder.nbytes + sum(p.numel() * p.element_size() for p in got.head.parameters())
+    spent = sum(epoch["seconds"] for epoch in got.history)
+    return {"seconds": spent, "ms_per_row": each, "megabytes": size / 1e6}
 
 
 def _facts(news: Stage) -> dict[str, Any]:
