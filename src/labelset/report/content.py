@@ -13,7 +13,8 @@ from torch import Tensor
 
 from labelset import check, inputs
 from labelset.model import SavedModel, Split
-from labelset.runs import SEEDS, Comparison, Plan
+from labelset.report.words import Point, because, candidate_words, headline, how, notes
+from labelset.runs import Comparison, Plan
 
 STAGES = ("raw", "tuned", "calibrated")
 VERDICTS = ("better", "worse", "no difference", "baseline")
@@ -36,6 +37,9 @@ class SummaryRow:
     high: float | None = None
     verdict: str = "no difference"
     """`better`, `worse`, `no difference` or, for the baseline itself, `baseline`."""
+    mean_low: float | None = None
+    """The interval of `mean` itself: from here to `mean_high`."""
+    mean_high: float | None = None
 
     def __post_init__(self) -> None:
         check.one_of("stage", self.stage, STAGES)
@@ -53,6 +57,8 @@ class CandidateInput:
     """With scores of the test part; those of the valid part, map, rule and head where it has them;
     `about["history"]` lists `{epoch, loss, valid, seconds}`."""
     summary: Sequence[SummaryRow] = ()
+    words: str = ""
+    """What it is, for somebody who has not heard of it."""
     folder: str = ""
     """Where the run lies, relative to the report, if it is on disk: for commands that go on."""
 
@@ -72,6 +78,12 @@ class ReportInput:
     title: str = "Comparison"
     recommendation: str = ""
     """The answer in a sentence."""
+    because: Sequence[Point] = ()
+    """Why, point by point: what it is about, and what is to be said of it."""
+    how: Sequence[Point] = ()
+    """How the answer was found, in the same way."""
+    card: dict[str, Any] = field(default_factory=dict)
+    """What is known of the data, as `Comparison.data_card` has it."""
     optimise: str = ""
     """The metric that decides."""
     baseline: str = ""
@@ -201,7 +213,10 @@ def as_input(found: Comparison) -> ReportInput:
     return ReportInput(
         candidates=[_candidate(found, key) for key in found.standings],
         title=f"Comparison on {short_name(found.source)}",
-        recommendation=found.recommendation,
+        recommendation=headline(found),
+        because=because(found),
+        how=how(found),
+        card=found.data_card(),
         optimise=found.plan.optimise,
         baseline=found.plan.base,
         best=found.best,
@@ -215,7 +230,7 @@ def as_input(found: Comparison) -> ReportInput:
             "all of it as JSON": "compare.json",
             "the recommended model": "best/model.json",
         },
-        notes=_notes(found),
+        notes=notes(found),
     )
 
 
@@ -223,10 +238,11 @@ def _candidate(found: Comparison, key: str) -> CandidateInput:
     loss, _, head = key.rpartition("+")
     summary = [SummaryRow(**standing.as_json()) for standing in found.standings[key]]
     task = next(task for task in found.tasks if task.key == key)
+    words = candidate_words(key, head, loss)
     best = found.out / "best" / "model.json"
     if key == found.best and best.is_file():  # as it is now: its rule may have been changed
-        return CandidateInput(key, loss, head, SavedModel.open(best.parent), summary, "best")
-    return CandidateInput(key, loss, head, found.run(key), summary, task.folder)
+        return CandidateInput(key, loss, head, SavedModel.open(best.parent), summary, words, "best")
+    return CandidateInput(key, loss, head, found.run(key), summary, words, task.folder)
 
 
 def _settings(found: Comparison, about: dict[str, Any]) -> dict[str, Any]:
@@ -237,36 +253,3 @@ def _settings(found: Comparison, about: dict[str, Any]) -> dict[str, Any]:
         "data": {"source": short_name(found.source), "fingerprint": about.get("data")},
         "versions": about.get("versions"),
     }
-
-
-def _notes(found: Comparison) -> list[str]:
-    if found.search is not None:
-        others = found.failed | found.search["left_out"]
-        return [_searched(found), *(f"{key} is not shown: {why}." for key, why in others.items())]
-    seeds = found.plan.seeds or SEEDS
-    over = f"means over {seeds} seeds" if seeds > 1 else "of one seed"
-    first = "the model of the first seed" if seeds > 1 else "that model"
-    return [
-        f"The figures of the table are {over}, and each tuned one is by thresholds tuned for that "
-        f"very metric. Below, {first} is shown as it would be used, with the one map and rule "
-        f"fitted for {found.plan.optimise}, so that other metrics may differ from the table's.",
-        *(f"{key} failed and is not shown: {why}." for key, why in found.failed.items()),
-    ]
-
-
-def _searched(found: Comparison) -> str:
-    """How a search chose, for who has heard of neither folds nor blends."""
-    assert found.search is not None
-    note = (
-        f"Every candidate was {found.search['sentence']}; test rows had no say. Each tuned figure "
-        "is by thresholds tuned for that very metric."
-    )
-    test = found.search["blend"]
-    if not test:
-        return note
-    outcome = "better" if test["passes"] else "not better beyond chance"
-    return (
-        f"{note} The blend, a weighted mean of the candidates' probabilities, was {outcome} than "
-        "the best single model when both were chosen on four fifths of these rows and judged on "
-        f"the fifth: {test['difference']:+.4f} [{test['low']:+.4f}, {test['high']:+.4f}]."
-    )

@@ -15,20 +15,10 @@ from labelset.report.content import ReportInput
 from labelset.report.payload import payload
 
 SCRIPTS = (
-    *(
-        "elements",
-        "unpack",
-        "counts",
-        "query",
-        "diagram",
-        "charts",
-        "tables",
-        "state",
-        "rows",
-        "why",
-    ),
-    *("why", "copy", "candidates", "explore", "readings", "curves", "labels"),
-    *("sets", "proofs", "together", "errors", "ask", "rerun", "report"),
+    *("elements", "unpack", "counts", "query", "diagram", "charts", "tables", "state", "view"),
+    *("rows", "why", "copy", "candidates", "forest", "answer", "explore", "readings", "curves"),
+    *("mistakes", "opened", "labels", "sets", "proofs", "together", "errors", "compare", "ask"),
+    *("datacard", "cost", "rerun", "report"),
 )
 """The files of `browser/`, in the order in which they build on each other."""
 

@@ -42,6 +42,9 @@ def payload(given: ReportInput, seconds: float = 10.0) -> dict[str, Any]:
     return {
         "title": given.title,
         "recommendation": given.recommendation,
+        "because": [list(point) for point in given.because],
+        "how": [list(point) for point in given.how],
+        "card": plain(_card(given)),
         "optimise": given.optimise,
         "baseline": given.baseline,
         "best": given.best,
@@ -98,6 +101,9 @@ def _notes(sample: Tensor, truth: Tensor, fine: bool) -> list[str]:
     return notes
 
 
+COSTS = ("seconds", "ms_per_row", "megabytes")
+NAMED = 20  # labels, of those that are on in no row
+
 JUDGED = ("precision", "recall", "f1-micro", "f1-macro", "f1-samples", "subset-accuracy", "hamming")
 
 
@@ -117,6 +123,8 @@ def candidate_of(
         "loss": given.loss,
         "head": given.head,
         "folder": given.folder,
+        "words": given.words,
+        "cost": {name: plain(run.about.get(name)) for name in COSTS},
         "summary": [_summary(row) for row in given.summary],
         "map": None if run.calibrator is None else calibrators.name_of(type(run.calibrator)),
         "rule": "fixed" if run.rule is None else run.rule.name,
@@ -128,7 +136,7 @@ def candidate_of(
         "histograms": packed(histograms(code, truth)),
         "reliability": {name: _bins(curve) for name, curve in reliabilities(run, part, p).items()},
         "ap": packed(_average_precision(part)),
-        "ace": packed(_label_error(p, part)),
+        **{name: packed(each) for name, each in _label_errors(p, part).items()},
         "decided": _judged(decided, part),
         "worst": worst_rows(p, mask, truth),
         "missing": likely_missing(p, truth),
@@ -174,7 +182,7 @@ def _bins(curve: metrics.Reliability) -> dict[str, Any]:
 
 def _summary(row: SummaryRow) -> dict[str, Any]:
     given = {"metric": row.metric, "stage": row.stage, "verdict": row.verdict}
-    figures = ("mean", "sd", "delta", "low", "high")
+    figures = ("mean", "sd", "delta", "low", "high", "mean_low", "mean_high")
     return given | {name: plain(getattr(row, name)) for name in figures}
 
 
@@ -191,9 +199,25 @@ def _average_precision(part: Split) -> Any:
     return nothing if each is None else each.cpu().numpy().astype(np.float32)
 
 
-def _label_error(p: Tensor, part: Split) -> Any:
-    gaps = metrics.reliability(p, part.labels, per_label=True).gaps()
-    return gaps.nanmean(-1).cpu().numpy().astype(np.float32)
+def _label_errors(p: Tensor, part: Split) -> dict[str, Any]:
+    """`ace` and `ece` of each label: the mean gap over bins, and over entries."""
+    curve = metrics.reliability(p, part.labels, per_label=True)
+    shares = curve.count / curve.count.sum(-1, keepdim=True)
+    each = {"ace": curve.gaps().nanmean(-1), "ece": (shares * curve.gaps().nan_to_num(0.0)).sum(-1)}
+    return {name: error.cpu().numpy().astype(np.float32) for name, error in each.items()}
+
+
+def _card(given: ReportInput) -> dict[str, Any]:
+    """What is known of the data; of very many labels without the names of rare ones."""
+    inspected = dict(given.card.get("inspected", {}))
+    parts = {
+        name: part | {what: len(part[what]) for what in ("dead", "rare")}
+        for name, part in inspected.get("parts", {}).items()
+    }
+    named = {what: inspected[what][:NAMED] for what in ("dead", "unseen") if what in inspected}
+    trained_on = np.array(given.card.get("trained_on", []), dtype=np.uint32)
+    held = {"inspected": inspected | named | {"parts": parts}} if inspected else {}
+    return held | {"trained_on": packed(trained_on)} if len(trained_on) else held
 
 
 def _judged(decided: Any, part: Split) -> dict[str, float | None]:
@@ -260,8 +284,8 @@ CELLS = 1_100_000  # probabilities carried, over all candidates
 WIDE = 2_000_000  # where these would be too few rows to look at
 CHARACTERS = 900_000  # of texts
 LONGEST, SHORTEST = 600, 60  # characters of one text
-PIXELS = 300_000  # bytes of pictures
-SIDE = 48  # pixels of a picture
+PIXELS = 900_000  # bytes of pictures
+SIDE, SIDES = 48, (48, 32, 24, 16, 12)  # pixels of a picture worth a look, and of others
 ENOUGH, FEWEST = 200, 50  # rows: for which there is room up to WIDE, and in any case
 
 
@@ -314,17 +338,32 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _pictures(images: Tensor, shown: list[int], first: list[int]) -> dict[str, Any]:
-    """Those worth a look before the others, as many as there is room for."""
+def _pictures(images: Tensor, shown: list[int], first: list[int]) -> list[dict[str, Any]]:
+    """Those worth a look at their best, as many as half the room holds; all others smaller."""
+    large = first[: max(1, PIXELS // 2 // math.prod(_size(images, SIDE)))]
+    rest = sorted(set(shown) - set(large))
+    room = PIXELS - len(large) * math.prod(_size(images, SIDE))
+    side = next((s for s in SIDES if len(rest) * math.prod(_size(images, s)) <= room), SIDES[-1])
+    rest = rest[: room // math.prod(_size(images, side))]
+    return [
+        _thumbnails(images, shown, rows, size)
+        for rows, size in ((large, SIDE), (rest, side))
+        if rows
+    ]
+
+
+def _size(images: Tensor, side: int) -> tuple[int, int, int]:
+    """Channels, height and width of pictures of at most that side."""
     channels, high, wide = images.shape[1:]
-    shrink = max(1.0, max(high, wide) / SIDE)
-    size = (max(1, round(high / shrink)), max(1, round(wide / shrink)))
-    most = max(1, PIXELS // (channels * size[0] * size[1]))
-    rest = sorted(set(shown) - set(first))
-    rows = sorted([*first, *rest][:most])
-    small = adaptive_avg_pool2d(images[rows].float().cpu(), size).round().to(torch.uint8)
+    shrink = max(1.0, max(high, wide) / side)
+    return channels, max(1, round(high / shrink)), max(1, round(wide / shrink))
+
+
+def _thumbnails(images: Tensor, shown: list[int], rows: list[int], side: int) -> dict[str, Any]:
+    size = _size(images, side)
+    small = adaptive_avg_pool2d(images[rows].float().cpu(), size[1:]).round().to(torch.uint8)
     return {
-        "size": [channels, *size],
+        "size": size,
         "at": packed(np.searchsorted(shown, rows).astype(np.uint32)),
         "data": packed(small),
     }

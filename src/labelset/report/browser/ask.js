@@ -60,8 +60,8 @@ function findLabel(token) {
 
 // rows of the sample, best first; equal ones in their own order
 function rankRows(c, diagram) {
-  const scores = Array.from({ length: sampleSize() }, (_, row) =>
-    weigh(diagram, diagram.labels.map((label) => probabilityOf(c, row, label))));
+  const each = diagram.labels.map((label) => probabilitiesOf(c, label));
+  const scores = Array.from({ length: sampleSize() }, (_, row) => weigh(diagram, each.map((probability) => probability(row))));
   const order = Array.from(scores.keys()).sort((a, b) => scores[b] - scores[a] || a - b);
   return { order, scores };
 }

@@ -44,18 +44,24 @@ const CANDIDATE = {
   cell: (raw) => h("div", { class: "candidate" }, named(raw.key),
     raw.key === data.best ? h("span", { class: "badge strong" }, "recommended") : null,
     raw.key === data.baseline ? h("span", { class: "badge" }, "baseline") : null,
-    h("small", null, [raw.loss, raw.head].filter(Boolean).join(" · "))),
+    raw.words ? h("small", null, raw.words.split(";")[0].split(". ")[0]) : null),
 };
 
 function metricColumn(name, stage, rows, withStage) {
   const of = (raw) => summaryOf(raw, name, stage);
   const ends = rows.map(of).filter((row) => row && row.low !== null).flatMap((row) => [Math.abs(row.low), Math.abs(row.high)]);
-  const reach = Math.max(1e-9, ...ends);
+  const reach = reachOf(ends);
   const { higher, about } = data.metrics[name];
   return {
     title: [name, withStage ? ` ${stage}` : null, higher ? null : h("span", { title: "lower is better" }, " ↓")], about,
     key: (raw) => of(raw)?.mean, cell: (raw) => metricCell(of(raw), reach, raw.key === data.baseline),
   };
+}
+
+// what most bars reach: one that is far off does not squeeze the others
+function reachOf(ends) {
+  const sorted = ends.slice().sort((a, b) => a - b), middle = sorted[sorted.length >> 1] || 0;
+  return Math.max(1e-9, ...sorted.filter((each) => each <= 6 * middle));
 }
 
 function metricCell(row, reach, baseline) {

@@ -26,10 +26,27 @@ function copyButton(words, about, text, next) {
   return [button, said, box, more];
 }
 
+// a button that saves what `text` gives as a file
+function downloadButton(words, name, text) {
+  return h("button", { type: "button", onclick: () => {
+    const address = URL.createObjectURL(new Blob([text()]));
+    h("a", { href: address, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
+  } }, words);
+}
+
+// once it was asked for, the rule and its commands follow candidate and slider
 function copyThresholds() {
-  return copyButton("Copy thresholds as JSON", "The thresholds as JSON", () => JSON.stringify(ruleOf(chosen.candidate)),
-    () => [h("p", { class: "note" }, "Save it as ", h("code", null, "rule.json"), ". Then, RUN being the folder of this report:"),
-      h("pre", { id: "commands" }, commandsOf(chosen.candidate.raw).join("\n"))]);
+  const rule = () => JSON.stringify(ruleOf(chosen.candidate));
+  const commands = h("pre", { id: "commands" });
+  const [button, said, box, more] = copyButton("Copy thresholds as JSON", "The thresholds as JSON", rule,
+    () => [h("p", { class: "note" }, "Save it as ", h("code", null, "rule.json"), ". Then, RUN being the folder of this report:"), commands]);
+  on("thresholds", (c) => {
+    if (!box.hidden && box.value !== rule()) said.textContent = "Changed since it was copied: copy it again.";
+    box.value = rule();
+    commands.textContent = commandsOf(c.raw).join("\n");
+  });
+  return [button, downloadButton("Download rule.json", "rule.json", rule), said, box, more];
 }
 
 // the recommended candidate is saved with its map; the others must be given theirs first

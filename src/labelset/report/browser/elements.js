@@ -86,3 +86,19 @@ function choice(label, options, chosen, pick) {
   group.append(...buttons);
   return group;
 }
+
+// a field that takes the name of a label and offers those that hold what is typed; null where it is empty
+function labelInput(id, words, pick) {
+  const list = h("datalist", { id: `${id}-names` });
+  const offer = (text) => {
+    const near = data.names.filter((name) => name.toLowerCase().includes(text.toLowerCase())).slice(0, 20);
+    list.replaceChildren(...near.map((name) => h("option", { value: name })));
+  };
+  const input = h("input", { id, list: `${id}-names`, autocomplete: "off", placeholder: "its name", oninput: () => {
+    offer(input.value);
+    const label = data.names.indexOf(input.value);
+    if (label >= 0 || !input.value) pick(label < 0 ? null : label);
+  } });
+  offer("");
+  return h("div", { class: "picker" }, h("label", { for: id }, words), input, list);
+}

@@ -1,14 +1,27 @@
 // One candidate: thresholds to move, and what they do to precision, recall and F1.
 
 function exploreSection() {
-  const made = section("explore", "Explore", "Move the threshold: every number and curve below follows. ",
-    "They are of all ", whole(data.count), " test rows.");
+  const made = section("explore", "Labels and thresholds", "A label is predicted where its probability reaches its threshold. ",
+    "Move the slider: the numbers, the points on the curves, the labels, mistakes, label sets and the comparison of two ",
+    `candidates follow. Numbers are of all ${whole(data.count)} test rows. Curves and reliability are the same for every threshold.`);
   const about = h("p", { class: "lead" }), figures = h("div", { class: "figures" });
-  made.append(about, h("div", { class: "panel" }, controls(), readings()), figures, weightsCard(), labelTable());
+  const panel = h("div", { id: "panel" }, h("div", { class: "panel" }, controls(), readings()), figures);
+  made.append(about, h("div", { class: "card slim" }, labelPicker(), allTogether()), h("div", { id: "all-labels" }, panel), labelTable());
   on("candidate", (c) => about.replaceChildren(...described(c)));
   on("label", (c) => drawFigures(c, figures));
   on("thresholds", (c) => drawThreshold(c, figures));
   return made;
+}
+
+// what the thresholds of all labels do together, whichever label is open
+function allTogether() {
+  const line = h("p", { class: "note", id: "together" });
+  on("thresholds", (c) => {
+    const { precision, recall, f1, macro } = totals(c), words = (micro, mean) => `micro F1 ${fixed(micro)}, macro F1 ${fixed(mean)}`;
+    const saved = c.moves.size ? ` As saved: ${words(c.raw.decided["f1-micro"], c.raw.decided["f1-macro"])}.` : "";
+    line.textContent = `All labels together: precision ${fixed(precision)}, recall ${fixed(recall)}, ${words(f1, macro)}.${saved}`;
+  });
+  return line;
 }
 
 function described(c) {
@@ -41,8 +54,7 @@ function controls() {
     h("div", { class: "ends", "aria-hidden": "true" }, h("span", null, "0"), h("span", null, "0.5"), h("span", null, "1")),
     saved, h("div", { class: "buttons" }, back,
       h("button", { type: "button", onclick: () => reset() }, "As saved"),
-      h("button", { type: "button", onclick: () => moveTo(gridNear(0.5)) }, "0.5"), copyThresholds()),
-    labelPicker());
+      h("button", { type: "button", onclick: () => moveTo(gridNear(0.5)) }, "0.5"), copyThresholds()));
 }
 
 function moveTo(at) {
@@ -83,21 +95,12 @@ function intervalOf(c, label) {
 }
 
 function labelPicker() {
-  const list = h("datalist", { id: "label-names" });
-  const offer = (text) => {
-    const near = data.names.filter((name) => name.toLowerCase().includes(text.toLowerCase())).slice(0, 20);
-    list.replaceChildren(...near.map((name) => h("option", { value: name })));
-  };
-  const pick = (event) => {
-    offer(event.target.value);
-    const label = data.names.indexOf(event.target.value);
-    if (label >= 0) chooseLabel(label);
-  };
-  const input = h("input", { id: "label-picker", list: "label-names", autocomplete: "off", placeholder: "its name", oninput: pick });
+  const made = labelInput("label-picker", "Open the label", (label) => {
+    if (label !== chosen.label) chooseLabel(label);
+  });
   on("label", () => {
+    const input = made.querySelector("input");
     if (input !== document.activeElement) input.value = chosen.label === null ? "" : data.names[chosen.label];
   });
-  offer("");
-  return h("div", { class: "picker" }, h("label", { for: "label-picker" }, "Only one label"),
-    input, list);
+  return made;
 }

@@ -11,7 +11,7 @@ function readings() {
     const reading = (name, value, id) => h("div", null, h("dt", null, name), h("dd", { "data-reading": id }, value));
     numbers.replaceChildren(reading("Precision", fixed(precision), "precision"), reading("Recall", fixed(recall), "recall"),
       reading(all ? "F1, micro" : "F1", fixed(f1), "f1"), all ? reading("F1, macro", fixed(all.macro), "macro") : "",
-      reading(all ? "Labels per row" : "Rows", rowsSaid(counts, all), "per-row"));
+      reading(all ? "Labels per row" : "Predicted for", rowsSaid(counts, all), "per-row"));
     matrix.replaceChildren(confusionTable(counts));
     const words = `Threshold ${thresholdNow(c).text}: precision ${fixed(precision)}, recall ${fixed(recall)}, F1 ${fixed(f1)}`;
     later("spoken", () => (spoken.textContent = words), 400);
@@ -21,7 +21,7 @@ function readings() {
 
 function rowsSaid({ tp, fp, fn }, all) {
   const show = all ? (value) => fixed(value / data.count, 2) : whole;
-  return [show(tp + fp), h("small", null, ` of ${show(tp + fn)} true`)];
+  return [show(tp + fp), h("small", null, all ? `${show(tp + fn)} in truth` : `rows; ${show(tp + fn)} have it`)];
 }
 
 function confusionTable({ tp, fp, fn, tn }) {

@@ -1,8 +1,8 @@
 // The page, put together.
 
 function bar() {
-  const links = [["answer", "Answer"], ["explore", "Explore"], ["sets", "Label sets"],
-    ["errors", "Errors"], ["query", "Query"], ["rerun", "Rerun"]];
+  const links = [["answer", "Answer"], ["explore", "Labels"], ["errors", "Errors"], ["compare", "Compare"], ["sets", "Label sets"],
+    ["query", "Query"], ["data", "Data"], ["cost", "Cost"], ["rerun", "Rerun"]].filter(([id]) => document.getElementById(id));
   const select = h("select", { id: "candidate", onchange: (event) => chooseCandidate(event.target.value) },
     data.candidates.map((raw) => h("option", { value: raw.key, selected: raw.key === data.best }, raw.key)));
   return h("nav", { "aria-label": "Sections" },
@@ -38,10 +38,16 @@ function notes() {
 
 async function start() {
   await loadRows();
+  const best = await candidateOf(data.best), because = becauseList(), attention = attentionLink(best);
+  if (because && attention) because.append(...attention);
+  const answer = [facts(), because, answerTable(), forestCard(), howCard(), notes()];
+  document.getElementById("answer").append(...answer.filter(Boolean));
+  const sections = [exploreSection(), errorsSection(), compareSection(), setsSection(), askSection(), dataSection(), costSection(), rerunSection()];
+  document.getElementById("main").append(...sections.filter(Boolean));
   document.getElementById("bar").replaceWith(bar());
-  document.getElementById("answer").append(facts(), ...[answerTable(), notes()].filter(Boolean));
-  document.getElementById("main").append(exploreSection(), setsSection(), errorsSection(), askSection(), rerunSection());
-  await chooseCandidate(data.best);
+  await readView();
+  watchView();
+  requestAnimationFrame(() => document.getElementById(chosen.place || "")?.scrollIntoView());
   document.documentElement.dataset.ready = "yes";
 }
 

@@ -34,7 +34,7 @@ function later(name, work, wait = 80) {
 async function load(raw) {
   const { thresholds, histograms, ...rest } = await unpackAll({
     thresholds: raw.thresholds, histograms: raw.histograms, codes: raw.codes, fine: raw.fine,
-    intervals: raw.intervals, ap: raw.ap, ace: raw.ace,
+    intervals: raw.intervals, ap: raw.ap, ace: raw.ace, ece: raw.ece,
   });
   const reliability = {};
   for (const [name, curve] of Object.entries(raw.reliability)) reliability[name] = await unpackAll(curve);
@@ -73,12 +73,14 @@ function chooseLabel(label) {
   changed("thresholds");
 }
 
+// moves: where sliders stand that were moved; those of all labels under null, of one under its number
 function takeOwn(c) {
   for (let label = 0; label < c.own.length; label++) {
     c.thresholds[label] = c.own[label];
     c.cuts[label] = cutOfOwn(c, label);
   }
-  c.moved = false;
+  c.moves = new Map();
+  c.errors = null;
 }
 
 function takeGrid(c, at, label) {
@@ -87,7 +89,9 @@ function takeGrid(c, at, label) {
     c.thresholds[j] = data.grid[at];
     c.cuts[j] = cutOfGrid(c, at, j);
   }
-  c.moved = true;
+  if (label === null) c.moves.clear();
+  c.moves.set(label, at);
+  c.errors = null;
 }
 
 // what `labelset decide --from` reads

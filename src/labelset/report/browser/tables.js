@@ -1,23 +1,25 @@
-// A table of any length: sorted by its heads, searched, shown a page at a time.
+// A table of any length: sorted by its heads, searched, shown a page at a time; a row may open in place.
 // column: {title, key(row) for sorting, cell(row), kind: "text" | "number", about}
 
-function sortedTable({ caption, columns, rows, page = 25, sort, search, onrow, rowClass }) {
-  const view = { sort: sort || null, page: 0, rows, order: rows };
+// first: how rows are ordered before a head is pressed; detail(row): what is shown below an opened row
+function sortedTable({ caption, columns, rows, page = 25, sort, first, search, onrow, rowClass, detail }) {
+  const view = { sort: sort || null, page: 0, rows, order: rows, shown: [] };
   const body = h("tbody"), more = h("div", { class: "pager" });
   const heads = columns.map((column, at) => headOf(column, at, turn));
   const table = h("table", null, h("caption", { class: "hidden" }, caption),
     h("thead", null, h("tr", null, heads)), body);
 
   function turn(at) {
-    const first = columns[at].kind === "text" ? 1 : -1;
+    const way = columns[at].kind === "text" ? 1 : -1;
     const again = view.sort && view.sort.at === at;
-    view.sort = { at, way: again ? -view.sort.way : first };
+    view.sort = { at, way: again ? -view.sort.way : way };
     arrange();
   }
 
   function arrange() {
     const wanted = view.text ? view.rows.filter((row) => search(row).toLowerCase().includes(view.text)) : view.rows;
-    view.order = view.sort ? wanted.slice().sort(comparison(columns[view.sort.at].key, view.sort.way)) : wanted;
+    const order = view.sort ? comparison(columns[view.sort.at].key, view.sort.way) : first;
+    view.order = order ? wanted.slice().sort(order) : wanted;
     heads.forEach((head, at) => {
       const way = view.sort && view.sort.at === at ? view.sort.way : 0;
       if (columns[at].key) head.setAttribute("aria-sort", way > 0 ? "ascending" : way < 0 ? "descending" : "none");
@@ -26,19 +28,54 @@ function sortedTable({ caption, columns, rows, page = 25, sort, search, onrow, r
     draw();
   }
 
+  const cells = (row) => columns.map((column, at) => h(at ? "td" : "th",
+    { class: column.kind === "text" ? null : "num", scope: at ? null : "row" }, column.cell(row)));
+
+  // whoever had the focus in a row has it again once `work` has drawn that row anew
+  function keepingFocus(work) {
+    const held = view.shown.find(({ line }) => line.contains(document.activeElement));
+    work();
+    const again = held && view.shown.find(({ row }) => row === held.row);
+    if (again) again.line.querySelector("button")?.focus({ preventScroll: true });
+  }
+
   function draw() {
-    const focused = [...body.querySelectorAll("button")].indexOf(document.activeElement);
-    const shown = view.order.slice(view.page * page, (view.page + 1) * page);
-    body.replaceChildren(...shown.map((row) =>
-      h("tr", { class: rowClass ? rowClass(row) : null, onclick: onrow ? () => onrow(row) : null },
-        columns.map((column, at) => h(at ? "td" : "th",
-          { class: column.kind === "text" ? null : "num", scope: at ? null : "row" }, column.cell(row))))));
-    if (focused >= 0) body.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
-    if (!shown.length) body.append(h("tr", null, h("td", { colspan: columns.length }, "Nothing to show.")));
-    more.replaceChildren(...pager(view, page, (to) => {
-      view.page = to;
-      draw();
-    }));
+    keepingFocus(() => {
+      const shown = view.order.slice(view.page * page, (view.page + 1) * page);
+      view.shown = shown.map((row) => ({ row, line: h("tr", { class: rowClass ? rowClass(row) : null,
+        onclick: onrow ? () => onrow(row) : null }, cells(row)) }));
+      body.replaceChildren(...view.shown.flatMap(({ row, line }) => [line, ...opened(row)]));
+      if (!shown.length) body.append(h("tr", null, h("td", { colspan: columns.length }, "Nothing to show.")));
+      more.replaceChildren(...pager(view, page, (to) => {
+        view.page = to;
+        draw();
+      }));
+    });
+  }
+
+  function opened(row) {
+    const below = detail ? detail(row) : null;
+    return below ? [h("tr", { class: "detail" }, h("td", { colspan: columns.length }, below))] : [];
+  }
+
+  // new figures in the same lines; what is opened stays as it is
+  function refresh() {
+    keepingFocus(() => view.shown.forEach(({ row, line }) => line.replaceChildren(...cells(row))));
+  }
+
+  // turns to the page that holds a row, whatever was searched for; its line
+  function show(row) {
+    if (!view.order.includes(row)) {
+      view.text = box.value = "";
+      arrange();
+    }
+    view.page = Math.floor(view.order.indexOf(row) / page);
+    draw();
+    return lineOf(row);
+  }
+
+  function lineOf(row) {
+    return view.shown.find((each) => each.row === row)?.line;
   }
 
   const box = search ? h("input", { type: "search", class: "search", placeholder: "Search",
@@ -47,18 +84,25 @@ function sortedTable({ caption, columns, rows, page = 25, sort, search, onrow, r
       arrange();
     } }) : null;
   arrange();
-  const element = h("div", { class: "tabled" }, box,
-    h("div", { class: columns.length > 3 ? "scroll many" : "scroll", tabindex: "0", role: "region", "aria-label": caption }, table), more);
+  const scroll = h("div", { class: columns.length > 3 ? "scroll many" : "scroll", tabindex: "0", role: "region", "aria-label": caption }, table);
+  const element = h("div", { class: "tabled" }, box, scroll, more);
   const replace = (other) => {
+    const at = view.page;
     view.rows = other;
     arrange();
+    view.page = Math.min(at, Math.max(0, Math.ceil(view.order.length / page) - 1));
+    draw();
   };
-  return { element, draw, arrange, replace };
+  const reorder = () => {
+    view.sort = null;
+    arrange();
+  };
+  return { element, scroll, draw, refresh, show, lineOf, replace, reorder };
 }
 
 function headOf(column, at, turn) {
   const kind = column.kind === "text" ? null : "num";
-  if (!column.key) return h("th", { scope: "col", class: kind }, column.title);
+  if (!column.key) return h("th", { scope: "col", class: kind, title: column.about }, column.title);
   return h("th", { scope: "col", class: kind, title: column.about },
     h("button", { type: "button", class: "sort", onclick: () => turn(at) }, column.title));
 }
