@@ -37,12 +37,11 @@ def decided(candidate, threshold):
 def shown_confusions(page):
     """Of the opened label: what is predicted instead -> rows."""
     page.rest()
-    return dict(
-        page.ask(
-            "[...document.querySelectorAll('.opened .two:not(.wide) > :first-child .confusions > tbody"
-            " > tr')].map((r) => [r.children[0].textContent, Number(r.children[1].textContent)])"
-        )
+    found = page.ask(
+        "[...document.querySelectorAll('.opened .two:not(.wide) > :first-child .confusions"
+        " > tbody > tr')].map((r) => [...r.children].map((c) => c.textContent))"
     )
+    return {name: float(rows) for name, rows in found}
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -84,7 +84,7 @@ function rowsOfTwo(two, view) {
   };
   show(view.side);
   const words = two.map((c, side) => [side, `${c.raw.key} is better: ${whole(only[side].length)}`]);
-  return card("Rows one does better than the other", h("div", { class: "buttons" }, choice("Who is better", words, view.side, show)),
+  return card("Rows one does better than the other", h("div", { class: "buttons before" }, choice("Who is better", words, view.side, show)),
     h("p", { class: "note" }, `${two[0].raw.key} alone gets ${whole(wholly[0])} rows wholly right, ${two[1].raw.key} alone ${whole(wholly[1])}; `,
       `these come first. Of ${ofCarried()}.`), box);
 }

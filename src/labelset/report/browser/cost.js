@@ -35,7 +35,7 @@ function costFigure(rows, reached) {
     .filter(([raw, x, y]) => x > 0 && Number.isFinite(y ?? NaN) && raw.key !== "frequency"); // which is far below all others
   if (points.length < 2) return h("div");
   const logs = points.map(([, x]) => Math.log10(x)), ys = points.map(([, , y]) => y);
-  const yTicks = roundTicks(Math.min(...ys), Math.max(...ys));
+  const yTicks = roundTicks(Math.min(...ys) - 0.005, Math.max(...ys) + 0.005);
   const x = [Math.floor(Math.min(...logs)), Math.max(Math.ceil(Math.max(...logs)), Math.floor(Math.min(...logs)) + 1)];
   const xTicks = Array.from({ length: x[1] - x[0] + 1 }, (_, at) => [x[0] + at, String(Number((10 ** (x[0] + at)).toPrecision(3)))]);
   const kind = (raw) => `dot ${raw.key === data.best ? "one" : "grey"}`;

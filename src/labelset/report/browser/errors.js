@@ -53,7 +53,7 @@ function worstCard() {
       { title: "Surprise", about: "Log loss summed over labels", key: (row) => row.loss, cell: (row) => fixed(row.loss, 1) },
     ] });
   const draw = (c) => table.replace(wrongRows(c, wanted));
-  const filters = h("div", { class: "buttons" },
+  const filters = h("div", { class: "buttons before" },
     choice("Kind of mistake", KINDS_OF_ERROR, wanted.kind, (kind) => {
       wanted.kind = kind;
       draw(chosen.candidate);
@@ -103,7 +103,7 @@ function missingCard(entries) {
   const lines = () => [["row", "label", "probability"], ...entries.map((entry) => [rowName(place(entry)), data.names[entry[1]], entry[2]])];
   return card("Likely missing labels", h("p", { class: "note" },
     "The model is sure of them, the data say off, whatever the threshold. Look here for mistakes in the data."),
-  entries.length ? h("div", { class: "buttons" }, downloadButton("Download as CSV", "likely-missing.csv", () => csvOf(lines()))) : null,
+  entries.length ? h("div", { class: "buttons before" }, downloadButton("Download as CSV", "likely-missing.csv", () => csvOf(lines()))) : null,
   table.element);
 }
 

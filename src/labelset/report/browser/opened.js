@@ -37,7 +37,7 @@ function confusionBars(list, none, most = 8) {
   const heads = ["Label", "Rows"].map((title) => h("th", { scope: "col" }, hidden(title)));
   return h("table", { class: "confusions" }, h("thead", null, h("tr", null, heads)),
     h("tbody", null, lines.map(([name, rows]) => h("tr", null, h("th", { scope: "row" }, name),
-      h("td", { class: "num" }, meter(Math.min(1, rows / list[0][1])), shareOfRows(rows))))));
+      h("td", { class: "num" }, meter(Math.min(1, rows / list[0][1])), h("span", { class: "count" }, shareOfRows(rows)))))));
 }
 
 // rows shared over several labels are no whole number
