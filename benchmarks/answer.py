@@ -45,7 +45,7 @@ def main() -> None:
         both = [[name, "s", *seconds, sum(seconds)], [name, "MB", *peaks, max(peaks)]]
         if options.rivals:
             rivals = apart(str(Path(__file__).with_name("quality.py")), file, "--rivals")
-            both[0].append(sum(took for _, took, _ in rivals))
+            both[0].append(sum(took for _, took, _, _ in rivals))
         for line in both:
             lines.append([f"{x:.1f}" if isinstance(x, float) else x for x in line])
             print("".join(f"{cell:>12.12}" for cell in lines[-1]), flush=True)
