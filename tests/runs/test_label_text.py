@@ -77,6 +77,18 @@ def test_names_rank_rows_for_labels_without_positives(found):
         assert named[label][0] > plain[label][0] - 0.02
 
 
+def test_labels_with_many_positives_are_those_of_the_plain_head(found, monkeypatch, tmp_path):
+    monkeypatch.setattr("labelset.runs.label_text.RARE", 5)
+    answer = compare(rows(), found.plan, tmp_path / "r")
+    heads = (answer.run(key).head for key in (KEY, f"{LOSS}+linear"))
+    named, plain = (head.requires_grad_(False).classifier for head in heads)
+    often = [j for j in range(5) if j not in FEW]
+    assert torch.equal(named.weight[often], plain.weight[often])
+    assert torch.equal(named.bias[often], plain.bias[often])
+    for label in FEW:
+        assert float((named.weight[label] - plain.weight[label]).abs().max()) > 0.1
+
+
 def test_it_is_a_linear_head_that_is_saved_and_predicts(found):
     assert found.best == KEY
     assert "a linear head that begins at label names" in found.recommendation

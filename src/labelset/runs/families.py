@@ -134,32 +134,46 @@ def _solved(search: Search, task: Task, strength: float, seconds: float | None) 
 
 
 def label_names(search: Search) -> Iterator[Outcome]:
-    """The best of the linear heads again, its weights shrunk towards the texts of labels rather
-    than to 0: for labels with few positives, which decide how far."""
+    """The best of the linear heads again, the weights of its rare labels shrunk towards their texts
+    rather than to 0; how far is chosen by scores of unseen rows."""
     development, features, texts = search.development, search.features, search.label_texts
     tasks = tasks_of([search.entries["linear"]])
     heads = [task for task in tasks if problem_of(search, task).by_label]
     if texts is None or not heads:
         return
+    kept = {task: search.shelf.model(task) for task in heads}
 
     def value(task: Task) -> float:
-        run = search.shelf.model(task)
-        part = run.scored("valid")
+        part = kept[task].scored("valid")
         assert part.scores is not None
-        return search.value_of(run.loss, part.scores, part.labels)
+        return search.value_of(kept[task].loss, part.scores, part.labels)
 
     best = max(heads, key=value)
-    strength = float(search.shelf.model(best).about["fit"]["strength"])
-    several = features.shape[1] * development.labels.n <= WEIGHTS
+    problem = problem_of(search, best, float(kept[best].about["fit"]["strength"]))
+    rare = label_text.rare(development.labels, problem.loss)
+    labels, unseen = label_text.columns(development.labels, rare), development.unseen
     fits = solve(
         features,
-        development.labels,
+        labels,
         development.folds,
-        label_text.with_priors(problem_of(search, best, strength), several),
+        label_text.with_priors(
+            label_text.of_columns(problem, rare, development.labels.n),
+            several=features.shape[1] * labels.n <= WEIGHTS,
+        ),
         seconds=search.seconds,
-        vectors=label_text.vectors(search.encoder, search.dataset, texts),
+        vectors=label_text.vectors(search.encoder, search.dataset, texts)[rare],
     )
-    yield Task(best.loss, "label-names", 0), _best(search, fits, "map@class")
+
+    def ranks(fitted: Fitted) -> float:
+        return search.value_of(fitted.loss, fitted.scores[unseen], labels[unseen], "map@class")
+
+    fitted = [each for each in fits if isinstance(each, Fitted)]
+    yield (
+        Task(best.loss, "label-names", 0),
+        label_text.put_into(kept[best], rare, max(fitted, key=ranks), unseen)
+        if fitted
+        else fits[0],
+    )
 
 
 def problem_of(search: Search, task: Task, strength: float = 1.0) -> Problem:

@@ -8,6 +8,7 @@ rows know better.
 
 from __future__ import annotations
 
+import copy
 import csv
 import logging
 import math
@@ -23,6 +24,10 @@ from torch import Tensor
 from labelset import check
 from labelset.data import Dataset, SparseRows
 from labelset.encode import Encoder
+from labelset.labels import Labels
+from labelset.losses import Loss, Separable
+from labelset.model import SavedModel
+from labelset.train.fitted import Fitted
 from labelset.train.solve import Problem, softness
 
 RARE = 50
@@ -122,10 +127,50 @@ def vectors(encoder: Encoder, dataset: Dataset, texts: Sequence[str]) -> Tensor 
     return x * (2 / x.square().sum(1).mean())  # as long as texts of words and characters
 
 
+def rare(labels: Labels, loss: Loss) -> Tensor:
+    """Numbers of the labels that have something to gain by their texts.
+
+    All of them where each has many positives, or the parts of a loss are not to be told apart.
+    """
+    few = labels.T.counts() <= RARE
+    every = not isinstance(loss, Separable) or not bool(few.any())
+    return torch.arange(labels.n) if every else few.nonzero()[:, 0]
+
+
+def columns(labels: Labels, some: Tensor) -> Labels:
+    """Some of the labels, with what rows or entries count."""
+    weights = labels.weights
+    if weights is not None and weights.ndim == 2:
+        weights = weights[:, some]
+    return replace(labels.T[some].T, weights=weights)
+
+
+def of_columns(problem: Problem, some: Tensor, n: int) -> Problem:
+    """The problem of some of the `n` labels."""
+    if len(some) == n:
+        return problem
+    assert isinstance(problem.loss, Separable)
+    return replace(problem, loss=problem.loss.bind(n).select_labels(some, n))
+
+
 def with_priors(problem: Problem, several: bool) -> list[Problem]:
     """The problem with each of the priors, or with the one that most often serves."""
     scale = math.sqrt(softness(problem.loss))
     return [replace(problem, prior=p * scale) for p in (PRIORS if several else PRIORS[1:2])]
+
+
+def put_into(whole: SavedModel, some: Tensor, own: Fitted, unseen: Tensor) -> Fitted:
+    """A head whose rows of some labels are another's, and those scores of unseen rows, too."""
+    head, valid = copy.deepcopy(whole.head), whole.splits["valid"].known_scores
+    assert head is not None
+    with torch.no_grad():
+        for name, p in head.named_parameters():  # of a linear head: weights and intercepts
+            p[some] = own.model.get_parameter(name)
+    scores = torch.zeros(len(own.scores), len(whole.names))
+    scores[unseen] = valid
+    scores[:, some] = own.scores
+    seconds = own.seconds + float(whole.about["seconds"])
+    return Fitted(scores, head, whole.loss, seconds, own.about)
 
 
 def read_label_texts(path: str | Path) -> dict[str, str]:

@@ -18,6 +18,9 @@ from labelset.heads import Head
 from labelset.labels import Labels
 from labelset.train.fitted import repeated
 
+SOLVED = 0.05
+"""The largest residual of a fit that counts as solved."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -71,9 +74,6 @@ class Rows:
         size = torch.bincount(self.folds + 1, minlength=members + 1).double()[:, None]
         free = values.isnan().double()
 
-        def without_each_fold(sums: Tensor) -> Tensor:
-            return torch.cat([sums.sum(0) - sums[1:], sums.sum(0, keepdim=True)])
-
         def by_fold(weight: Tensor) -> Tensor:
             return torch.bincount(place, weight, (members + 1) * y.n).reshape(-1, y.n)
 
@@ -82,8 +82,8 @@ class Rows:
             size = torch.zeros(members + 1, y.n, dtype=torch.float64)
             size.index_add_(0, self.folds + 1, entries)
             each = entries[y.rows(), y.indices.long()]
-        on = without_each_fold(by_fold(each * values.nan_to_num(0.0)))
-        return (on + 0.5) / (without_each_fold(size - by_fold(each * free)) + 1)
+        on = _without_each_fold(by_fold(each * values.nan_to_num(0.0)))
+        return (on + 0.5) / (_without_each_fold(size - by_fold(each * free)) + 1)
 
     def priors(self, fit: int, labels: Tensor) -> Tensor:
         """(features + 1, labels): where a prior of 1 puts weights, and intercepts, so that the mean
@@ -96,20 +96,29 @@ class Rows:
     @cached_property
     def means(self) -> Tensor:
         """(fits, features) of the rows of each fit."""
-        x = self.features
-        present = torch.stack([self.present(fit) for fit in self.fits]).float()
-        shares = present / present.sum(1, keepdim=True).clamp(min=1)
+        x, fold = self.features, self.folds + 1
+        known = self.present(self.members).float()
+        each = torch.bincount(fold, known, self.members + 1)
         if isinstance(x, Tensor):
-            return shares @ x.cpu()
-        sums = torch.zeros(len(shares), x.width)
-        each = shares[:, x.rows().cpu()] * x.filled().cpu()
-        return sums.index_add_(1, x.indices.cpu().long(), each)
+            sums = torch.zeros(len(each), x.shape[1]).index_add_(0, fold, known[:, None] * x.cpu())
+        else:
+            row, width = x.rows().cpu(), x.width
+            values = x.filled().cpu() * known[row]
+            place = fold[row] * width + x.indices.cpu().long()
+            sums = torch.bincount(place, values, len(each) * width).reshape(-1, width)
+        counts = _without_each_fold(each).clamp(min=1)
+        return (_without_each_fold(sums) / counts[:, None]).float()
 
     def empty(self) -> Solution:
         """A solution of which nothing is known."""
         (count, n), nothing = self.labels.shape, torch.zeros(self.members + 1, dtype=torch.float64)
         weight = torch.zeros(self.features.shape[1] if self.refit else 0, n)
         return Solution(torch.zeros(count, n), weight, torch.zeros(n), nothing, nothing.clone())
+
+
+def _without_each_fold(sums: Tensor) -> Tensor:
+    """Sums over rows of each fold, of -1 first -> over the rows of each fit, of all rows last."""
+    return torch.cat([sums.sum(0) - sums[1:], sums.sum(0, keepdim=True)])
 
 
 @dataclass
@@ -139,6 +148,10 @@ class Solution:
             self.length[fit] += length
             self.passes = max(self.passes, passes)
             self.seconds += seconds
+
+    def lost(self, fit: int) -> bool:
+        """Whether a fit that has ended is not solved, so that the others need not be tried."""
+        return not bool(self.lacked[fit] <= SOLVED**2 * self.length[fit])
 
     @property
     def residual(self) -> float:
