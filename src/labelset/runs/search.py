@@ -44,8 +44,9 @@ FEW = 10_000
 """Rows up to which there are more folds."""
 JUDGEMENTS = 3
 """That are still due when a candidate is fitted: its own, the blend's, and the nested test."""
-USUAL = 120.0
-"""Seconds that a family may take where no budget is given."""
+USUAL, LEAST = 120.0, 0.1
+"""Seconds that a family may take where no budget is given, over the share of a core that the search
+has had so far, at least this."""
 NUMBERS = 1 << 28
 """Numbers or letters of all rows that are searched: a gigabyte of float32."""
 BLEND = Task("", "blend", 0)
@@ -90,6 +91,8 @@ class Search:
     shelf: Shelf
     progress: Progress | None = None
     began: float = field(default_factory=time.monotonic)
+    used: float = field(default_factory=time.process_time)
+    """Seconds of all cores until then."""
     judging: float = 0.0
     """Seconds that the longest judgement of a candidate took so far."""
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -139,9 +142,11 @@ class Search:
     @property
     def seconds(self) -> float:
         """That a family may take: what is left of the budget when all has been judged, as far as
-        the longest judgement so far tells; or else as much as is usual."""
+        the longest judgement so far tells; or else as much as is usual, which is more where
+        others keep the cores busy."""
         if self.plan.seconds is None:
-            return USUAL
+            own = (time.process_time() - self.used) / max(time.monotonic() - self.began, 1e-3)
+            return USUAL / min(max(own, LEAST), 1.0)
         left = self.plan.seconds - (time.monotonic() - self.began)
         return max(left - JUDGEMENTS * self.judging, 0.0)
 
