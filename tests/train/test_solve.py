@@ -245,6 +245,22 @@ def test_what_is_not_solved_fails_alone(fit, table, monkeypatch):
     assert isinstance(easy, Fitted)
 
 
+def test_what_one_fold_cannot_solve_is_not_tried_on_the_others(table, monkeypatch):
+    x, y, folds = table
+    calls, passes = [], _dual_passes._dual.passes
+    counting = lambda *given: (calls.append(len(given)), passes(*given))[1]  # noqa: E731
+    monkeypatch.setattr(_dual_passes, "MOST", 8)
+    monkeypatch.setattr(
+        _dual_passes,
+        "_dual",
+        type("", (), {"passes": counting, "scores": _dual_passes._dual.scores}),
+    )
+    (hard,) = solve(sparse(x), Labels.of(y), folds, [Problem(SQUARED_HINGE, 1e4)])
+    assert isinstance(hard, Failed)
+    assert "residual" in hard.reason
+    assert len(calls) <= torch.get_num_threads() < 5  # four folds, and all rows
+
+
 @pytest.mark.parametrize("name", ["asl", "focal"])
 def test_losses_that_are_not_convex_rank_about_as_well_as_bce(fit, table, name):
     x, y, folds = table

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,11 @@ def is_built() -> bool:
     return _dual is not None
 
 
+def _lines(count: int) -> Array:
+    """(count, LANES) zeros, each row one line of the cache, not parts of two."""
+    return torch.zeros(count, LANES).numpy()
+
+
 @dataclass(frozen=True)
 class Step:
     """Minimise with these slopes at this strength, from where the step before ended."""
@@ -55,11 +61,11 @@ class DualPasses:
         counts = torch.bincount(features.indices, minlength=features.width)
         often = counts.argsort(descending=True, stable=True)
         self.used = often[: int((counts > 0).sum())]  # frequent ones lie together, in the cache
-        place = torch.empty_like(often)
-        place[often] = torch.arange(len(often))
+        self.place = torch.empty_like(often)
+        self.place[often] = torch.arange(len(often))
         values = features.filled()
         self.starts = features.indptr.numpy()
-        self.columns = place[features.indices.long()].int().numpy()
+        self.columns = self.place[features.indices.long()].int().numpy()
         self.values = values.numpy()
         sizes = torch.ones(len(features))
         self.sizes = sizes.index_add_(0, features.rows(), values.square()).numpy()
@@ -72,22 +78,25 @@ class DualPasses:
         """The solutions of all chains; threads take blocks of labels and share no writing."""
         problems = [step.problem for chain in chains for step in chain if step.problem is not None]
         out = {problem: self.rows.empty() for problem in problems}
-        jobs = [
-            (chain, fit, block)
-            for chain in chains
-            for fit in self.rows.fits
-            for block in range(len(self.blocks))
-        ]
+        blocks, fits = range(len(self.blocks)), self.rows.fits
+        left = {(id(chain), fit): len(blocks) for chain in chains for fit in fits}
+        jobs = [(chain, fit, block) for chain in chains for fit in fits for block in blocks]
 
         def work(chain: Sequence[Step], fit: int, block: int) -> None:
+            ended = [other for other in fits if not left[id(chain), other]]
+            own = [out[step.problem] for step in chain if step.problem is not None]
+            if all(any(map(solution.lost, ended)) for solution in own):
+                return
             if not watch.late:
                 self._fit(chain, fit, block, out)
+                with lock:
+                    left[id(chain), fit] -= 1
                 return
             for step in chain:
                 if step.problem is not None:
                     out[step.problem].complete = False
 
-        pool = ThreadPoolExecutor(torch.get_num_threads())
+        lock, pool = Lock(), ThreadPoolExecutor(torch.get_num_threads())
         try:
             for future in as_completed([pool.submit(work, *job) for job in jobs]):
                 future.result()
@@ -106,8 +115,7 @@ class DualPasses:
         seed = int(source.generate_state(1, np.uint64)[0])
         targets, idle = self._targets(block), np.empty(rows, dtype=np.uint8)
         counts = self._counts(block)
-        dual = np.zeros((rows, LANES), dtype=np.float32)
-        weight = np.zeros((len(self.used), LANES), dtype=np.float32)
+        dual, weight = _lines(rows), _lines(len(self.used))
         bias = np.zeros(LANES, dtype=np.float32)
         used, least, prior = len(block), COLD, 0.0
         priors = self._priors(fit, block) if any(step.prior for step in chain) else None
@@ -118,8 +126,13 @@ class DualPasses:
                 start = best_constants(step.tables[lines], self.shares[fit, block])
                 bias[:used] = start.numpy()
             if priors is not None:  # w = prior + sum_i a_i x_i: what the dual variables say, stays
-                weight += (step.prior - prior) * priors[:-1]
-                bias += (step.prior - prior) * priors[-1]
+                feature, lane, value, intercept = priors
+                at = self.place[feature]
+                seen = at < len(self.used)
+                weight[at[seen].numpy(), lane[seen].numpy()] += (step.prior - prior) * value[
+                    seen
+                ].numpy()
+                bias[:used] += (step.prior - prior) * intercept.numpy()
                 prior = step.prior
             table = np.zeros(LANES, dtype=np.int64)
             table[:used] = lines.numpy() * step.tables[0].numel()
@@ -134,8 +147,9 @@ class DualPasses:
                 continue
             solution = out[step.problem]
             if everything:
-                if step.prior:  # of features that no row has
-                    solution.weight[:, block] = step.prior * self.rows.priors(fit, block)[:-1]
+                if priors is not None:  # of features that no row has, too
+                    feature, lane, value, _ = priors
+                    solution.weight[feature, block[lane]] = step.prior * value
                 solution.weight[self.used[:, None], block] = torch.from_numpy(weight[:, :used])
                 solution.bias[block] = torch.from_numpy(bias[:used])
             elif len(left_out):
@@ -145,12 +159,18 @@ class DualPasses:
                 solution.scores[at, block] = torch.from_numpy(scores[:, :used])
             solution.add(fit, passes, lacked, length, time.perf_counter() - began)
 
-    def _priors(self, fit: int, block: Tensor) -> Array:
-        """(used features + 1, LANES) of a prior of 1."""
-        out = np.zeros((len(self.used) + 1, LANES), dtype=np.float32)
-        priors = self.rows.priors(fit, block)
-        out[:-1, : len(block)], out[-1, : len(block)] = priors[self.used].numpy(), priors[-1]
-        return out
+    def _priors(self, fit: int, block: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Of a prior of 1: feature, lane and value of each weight that is not 0, and intercepts, by
+        which the mean score of the rows of a fit stays what it was."""
+        assert self.rows.vectors is not None
+        some = self.rows.vectors[block].to("cpu")
+        if isinstance(some, Tensor):
+            lane, feature = some.nonzero(as_tuple=True)
+            value = some[lane, feature]
+        else:
+            lane, feature, value = some.rows(), some.indices.long(), some.filled()
+        away = torch.zeros(len(block)).index_add_(0, lane, value * self.rows.means[fit, feature])
+        return feature, lane, value, -away
 
     def _counts(self, block: Tensor) -> Array:
         """(rows, LANES) what each entry counts; empty where all count alike."""

@@ -16,7 +16,7 @@ from labelset.labels import Labels
 from labelset.losses import AxisLoss, ConfusionLoss, Loss, Separable, describe_loss
 from labelset.train._dual_passes import DualPasses, Step, is_built
 from labelset.train._slopes import separable_parts, slope_tables, stages
-from labelset.train._solution import Rows, Solution, Watch, spread
+from labelset.train._solution import SOLVED, Rows, Solution, Watch, spread
 from labelset.train.fitted import Failed, Fitted, refusal
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 STRENGTHS = (0.05, 0.25, 1.0, 4.0)
 """Of a loss as curved as the squared hinge; see `strengths`."""
-SOLVED = 0.05
-"""The largest residual of a fit that counts as solved."""
 
 
 @dataclass(frozen=True, eq=False)
