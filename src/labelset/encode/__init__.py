@@ -52,7 +52,7 @@ def names() -> list[str]:
     """The names that `build` knows.
 
     >>> names()
-    ['conv', 'features', 'table', 'text', 'tfidf', 'transformer', 'vision']
+    ['conv', 'features', 'patches', 'table', 'text', 'tfidf', 'transformer', 'vision']
     """
     return catalog.names()
 

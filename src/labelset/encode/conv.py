@@ -35,6 +35,7 @@ class Conv(Encoder):
 
     name = "conv"
     reads = ("images",)
+    advice = {"lr": 0.01}
 
     width: int = hyper(64, "features; the first two layers have a quarter and a half of it")
     side: int = hyper(64, "larger pictures are averaged down to this width and height")

