@@ -210,7 +210,13 @@ def killed(argv, after):
     return os.WIFSIGNALED(ended)
 
 
-@pytest.mark.parametrize("verb", ["decide", "calibrate", "predict", "export"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "decide",
+        *(pytest.param(v, marks=pytest.mark.slow) for v in ("calibrate", "predict", "export")),
+    ],
+)
 def test_killed_at_any_moment_nothing_is_lost(made, tmp_path, verb):
     run, out = tmp_path / "run", tmp_path / "out"
     argv = {

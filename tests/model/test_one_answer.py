@@ -205,6 +205,7 @@ def test_every_way_to_read_rows_gives_one_answer(made, monkeypatch):
 
 
 @pytest.mark.parametrize("bug", ["columns", "scale", "digits"])
+@pytest.mark.parametrize("made", ["large", "blend"], indirect=True)
 def test_the_law_catches_a_reader_that_errs(made, bug, monkeypatch):
     run, x, _, files = made
     right = data.stream
@@ -255,6 +256,7 @@ def test_exported_programs_give_the_answer(made, tmp_path):
         assert torch.equal(decisions, sets)
 
 
+@pytest.mark.parametrize("made", ["large", "scaled"], indirect=True)  # others have the same rows
 def test_the_scikit_learn_estimator_gives_the_answer_of_its_model(made, tmp_path):
     _, x, y, _ = made
     model = MultiLabelClassifier(max_iter=3, calibrate="platt", decide="per-class", random_state=0)

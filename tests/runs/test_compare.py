@@ -117,6 +117,7 @@ def test_stopped_half_way_it_goes_on_to_the_same_end(found, tmp_path):
     assert compare(data(), found.plan, out, jobs=1, resume=True).rows == found.rows
 
 
+@pytest.mark.slow
 def test_killed_it_goes_on_to_the_same_end(tmp_path):
     np.savez(tmp_path / "d.npz", X=data().features.numpy(), Y=data().labels.dense().numpy())
     outs = [tmp_path / "killed", tmp_path / "whole"]

@@ -73,11 +73,6 @@ class Guess:
     rows: int = 0
     """Rows that were looked at."""
 
-    @property
-    def text_columns(self) -> tuple[str, ...]:
-        """All columns of texts, whether read or not."""
-        return tuple(c.name for c in self.columns if c.kind == "text")
-
     def column(self, name: str) -> Column:
         """What one column holds."""
         return next(c for c in self.columns if c.name == name)
@@ -382,11 +377,11 @@ class _Guesser:
         """Columns of those kinds that have no role yet."""
         return [c for c in self.columns if c.kind in kinds and c.name not in self.taken]
 
-    def take(self, key: str, chosen: Column, why: str | None = None) -> None:
+    def take(self, key: str, chosen: Column) -> None:
         """Give a column its role."""
         listed = key in LISTED and "," in chosen.name  # commas part the names of a list
         self.keys[key] = [chosen.name] if listed else chosen.name
-        self.reasons[key] = why or chosen.why
+        self.reasons[key] = chosen.why
         self.taken.add(chosen.name)
 
     # ---- labels

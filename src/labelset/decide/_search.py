@@ -1,4 +1,4 @@
-"""The metrics that thresholds are tuned for."""
+"""Thresholds that are best for a metric, found over all cuts of the sorted probabilities."""
 
 from __future__ import annotations
 

@@ -193,11 +193,6 @@ class Forest:
         """(rows, labels) float32: the log-odds of its probabilities."""
         return log_odds(self(features))
 
-    def leaf_numbers(self, features: Any) -> Tensor:
-        """(rows, trees): the row of `leaves` that each row falls into."""
-        parts = [torch.from_numpy(leaf) for _, leaf in self._blocks(features)]
-        return torch.cat(parts) if parts else torch.empty(0, len(self), dtype=torch.int64)
-
     def membership(self, leaf: Array) -> Any:
         """(rows, leaves) scipy matrix with a 1 where a row falls into a leaf."""
         from scipy.sparse import csr_matrix

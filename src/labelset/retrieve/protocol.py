@@ -1,4 +1,4 @@
-"""Queries of one length: all of them, or a uniform sample."""
+"""How well queries of some length are answered, and how many of the first rows will be right."""
 
 from __future__ import annotations
 

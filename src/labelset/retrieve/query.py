@@ -1,4 +1,4 @@
-"""What a query says, as a small tree: names, not, and, or."""
+"""A query: read into a tree of names, not, and, or; and the decision diagram that weighs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact arithmetic on many doubles at once: whole numbers over one power of two."""
+"""Rows ranked by how probably a query holds; where rounding could mislead, by exact arithmetic."""
 
 from __future__ import annotations
 
