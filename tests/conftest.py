@@ -28,21 +28,18 @@ from labelset.train import members
 KERNELS = {Path(__file__).parent / folder for folder in ("kernels", "linear")}
 
 LONG = [
-    *("losses/test_laws.py", "kernels/test_batch_losses.py", "data/test_bounded_memory.py"),
+    *("runs/test_search.py", "data/test_bounded_memory.py", "losses/test_laws.py"),
     *("distributed/test_ranks.py", "cli/test_torchrun.py", "train/test_ranks.py"),
-    *("distributed/test_labels.py", "testing/test_planted.py", "packaging/test_wheel.py"),
-    *("kernels/test_pairs.py", "linear/test_fused.py", "packaging/test_site.py"),
-    *("sklearn/test_checks.py", "report/test_sizes.py"),
-    *("keras/test_carried.py", "decide/test_tuned.py", "cli/test_conventions.py"),
-    *("transformers/test_ranks.py", "transformers/test_trainer.py", "testing/test_map_laws.py"),
-    *(
-        "data/test_short_rows.py",
-        "train/test_safe_killed.py",
-        "sklearn/test_classifier.py",
-        "kernels/test_native.py",
-    ),
-    *("kernels/test_entries.py", "linear/test_linear.py", "test_pages.py", "test_catalog.py"),
-    *("torchmetrics/test_torchmetrics.py", "cli/test_training.py", "compare/test_compare.py"),
+    *("distributed/test_labels.py", "packaging/test_wheel.py", "kernels/test_batch_losses.py"),
+    *("testing/test_planted.py", "kernels/test_pairs.py", "packaging/test_site.py"),
+    *("report/test_sizes.py", "keras/test_carried.py", "runs/test_distil.py"),
+    *("model/test_damaged.py", "runs/test_blend.py", "model/test_one_answer.py"),
+    *("test_pages.py", "sklearn/test_checks.py", "kernels/test_entries.py"),
+    *("cli/test_conventions.py", "runs/test_finetune.py", "train/test_safe_killed.py"),
+    *("runs/test_compare.py", "train/test_members.py", "data/test_on_disk.py"),
+    *("transformers/test_ranks.py", "testing/test_map_laws.py", "linear/test_linear.py"),
+    *("data/test_short_rows.py", "cli/test_training.py", "sklearn/test_classifier.py"),
+    *("cli/test_new_rows.py", "kernels/test_native.py", "linear/test_fused.py"),
 ]
 """Files of tests, the longest first."""
 
@@ -164,6 +161,7 @@ def picture_model(tmp_path_factory):
 def pytest_collection_modifyitems(items):
     """Long files first. Triton's interpreter computes in NumPy, which warns of infinity."""
     place = {Path(__file__).parent / name: at for at, name in enumerate(LONG)}
+    assert all(path.is_file() for path in place)
     items.sort(key=lambda item: place.get(item.path, len(LONG)))
     for item in items:
         if KERNELS & {*item.path.parents}:
