@@ -49,5 +49,5 @@ def test_compare_from_a_table_to_its_report(tmp_path):
     table = "text,tags\n" + "".join(f"{line},{tag}\n" for line, tag in pairs)
     (tmp_path / "articles.csv").write_text(table)
     argv = ("compare", "articles.csv", "--out", "run", "--time-budget", "60s", "--quiet")
-    assert loaded(tmp_path, VERB, *argv) <= 133
+    assert loaded(tmp_path, VERB, *argv) <= 129
     assert (tmp_path / "run" / "report.html").is_file()

@@ -448,6 +448,15 @@ def test_of_many_sparse_rows_strengths_about_the_trials_are_tried(
     assert found.run("bce+linear").about["fit"]["strength"] == whole[0][1]
 
 
+def test_a_baseline_may_be_of_sums_on_sparse_rows_too(tmp_path):
+    given = data(60)
+    starts, columns = torch.arange(61) * 5, torch.arange(5).repeat(60)
+    rows = SparseRows.from_csr(starts, columns, width=5, values=given.features.flatten())
+    plan = Plan(baseline="two-way", seconds=0.01)
+    found = compare(replace(given, features=rows), plan, tmp_path / "r")
+    assert "two-way+linear" in found.standings
+
+
 def test_weights_are_heeded_remembered_and_no_feature(tmp_path, capsys):
     """Rows of weight 0 might as well not be there; those that count have their say in figures."""
     x = torch.randn(150, 3, generator=torch.Generator().manual_seed(0))

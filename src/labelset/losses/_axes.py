@@ -30,6 +30,7 @@ class AxisLoss(Loss):
     way: str = hyper("sample", "`sample`: along each row; `class`: along each column; `both`")
 
     ways: ClassVar[tuple[str, ...]] = ("sample", "class", "both")
+    of_sums: ClassVar[bool] = True
     needs_positive: ClassVar[bool] = True
     """Whether only rows with a positive count; otherwise those of which anything is known."""
     reads_mean: ClassVar[bool] = False

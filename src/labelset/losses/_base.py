@@ -77,6 +77,8 @@ class Loss(ABC):
     """Other losses this one equals: name -> the hyperparameters that make it so."""
     limits_one_positive: ClassVar[frozenset[str]] = frozenset()
     """Those of `limits` that hold where each row has exactly one positive."""
+    of_sums: ClassVar[bool] = False
+    """Whether it is made of sums over rows or columns, and so takes longer to solve."""
     looks_at_labels: ClassVar[bool] = False
     """Whether the values of the labels, not only their kind, decide which kernel is used."""
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,6 +41,7 @@ class ConfusionLoss(Loss):
         "by their number of positives; `samples`: mean over rows",
     )
 
+    of_sums: ClassVar[bool] = True
     kernel_replaces = ("terms", "groups", "loss")
 
     def __post_init__(self) -> None:

@@ -23,7 +23,6 @@ from labelset.heads import Head
 from labelset.model.blend import Blend
 from labelset.model.contributions import TOGETHER, Contributions, along, of_model
 from labelset.model.forest import Forest
-from labelset.model.words import Texts
 
 if TYPE_CHECKING:
     from labelset.model.folder import SavedModel
@@ -198,10 +197,7 @@ class Explainer:
         """By the features that the encoder gives."""
         if not len(row):
             return
-        views = tuple(
-            encoder(rows) if encoder.table() is None else Texts(encoder, rows)
-            for encoder in self.encoders
-        )
+        views = tuple(_view(encoder, rows) for encoder in self.encoders)
         found = of_model(self.model, views if len(views) > 1 else views[0], row, label)
         widths = [int(view.shape[1]) for view in views]
         whole = self.features(*widths)
@@ -227,7 +223,7 @@ class Explainer:
         start, place, moved = 0, dict[str, int](), dict[tuple[int, int], float]()
         for encoder, view in zip(self.encoders, views, strict=True):
             words, shares = list[str](), dict[tuple[int, int], float]()
-            if isinstance(view, Texts):
+            if encoder.table() is not None:
                 words = view.words[number][0]
                 shares = {(at, at): 1.0 for at in range(len(words))}
             elif isinstance(encoder, TFIDF) and not encoder.svd and rows.texts is not None:
@@ -322,6 +318,15 @@ class Features:
         """The largest of these, largest first; what is 0 is left out."""
         order = np.argsort(-np.abs(values), kind="stable")[:top]
         return tuple((self.names[groups[at]], float(values[at])) for at in order if values[at])
+
+
+def _view(encoder: Encoder, rows: Dataset) -> Any:
+    """Rows as an encoder gives them to a model; before a network that reads texts, their words."""
+    if encoder.table() is None:
+        return encoder(rows)
+    from labelset.model.words import Texts
+
+    return Texts(encoder, rows)
 
 
 def _sum(terms: Iterable[Term]) -> float:

@@ -25,7 +25,6 @@ from labelset.data import Dataset, Schema
 from labelset.data.formats.npz import array_in, opened
 from labelset.data.reading import reading
 from labelset.data.store import Array, Filed
-from labelset.data.weights import checked
 from labelset.decide import Rule
 from labelset.encode import Encoder
 from labelset.files import Write, file_sum, summed, write_all, write_bytes
@@ -491,6 +490,8 @@ def _read_split(path: Path) -> Split:
             held["Y_indptr"], held["Y_indices"], int(held["Y_shape"][1]), held.get("Y_values")
         )
         if "weights" in held:
+            from labelset.data.weights import checked
+
             labels = replace(labels, weights=checked(held["weights"], labels.shape))
         scores = torch.from_numpy(held["scores"]) if "scores" in held else None
         return Split(labels, scores, held["ids"].tolist() if "ids" in held else None)

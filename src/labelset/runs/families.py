@@ -21,13 +21,14 @@ from labelset.runs.plan import Task, parse
 from labelset.runs.shelf import tasks_of
 from labelset.train.fitted import Failed, Fitted
 from labelset.train.rivals import estimator
-from labelset.train.solve import Problem, solve, strengths, together
+from labelset.train.solve import Problem, solve, strengths
 
 if TYPE_CHECKING:
     from labelset.runs.search import Search
 
-SOLVED = ("bce", "squared-hinge", "asl", "spa", "hill", "two-way", "sigmoid-f1")
-"""Losses of the heads that are solved, unless losses are named."""
+SOLVED, DEAR = ("bce", "squared-hinge", "asl", "spa", "hill"), ("two-way", "sigmoid-f1")
+"""Losses of the heads that are solved, unless losses are named; and those of sums over rows or
+columns, which cost too much on sparse ones."""
 SAMPLE = 2_000
 """Rows on which settings are tried where there are many more."""
 ABOUT = (0.4, 1.0, 2.5)
@@ -125,7 +126,7 @@ def _solved(search: Search, task: Task, strength: float, seconds: float | None) 
     """With the strength of the trial; where there are many more rows, also with those about it."""
     development, features = search.development, search.features
     loss, weights = problem_of(search, task).loss, features.shape[1] * development.labels.n
-    costly = together(loss) or loss.saturates_positives or loss.saturates_negatives
+    costly = loss.of_sums or loss.saturates_positives or loss.saturates_negatives
     few = len(development.rows) <= SAMPLE
     about = (1.0,) if few or costly or not search.sparse or weights > WEIGHTS else ABOUT
     problems = [problem_of(search, task, strength * factor) for factor in about]
@@ -188,14 +189,11 @@ def problem_of(search: Search, task: Task, strength: float = 1.0) -> Problem:
 
 
 def _losses(search: Search) -> list[str]:
-    """Names of the losses of solved heads; those of whole rows cost too much on sparse ones."""
+    """Names of the losses of solved heads, the baseline among them."""
     if search.named:
         return list(search.plan.losses)
-    return [
-        name
-        for name in dict.fromkeys((search.plan.baseline, *SOLVED))
-        if not (search.sparse and together(losses.build(parse(name)[0])))
-    ]
+    dear = () if search.sparse else DEAR
+    return list(dict.fromkeys((search.plan.baseline, *SOLVED, *dear)))
 
 
 def kernel(search: Search) -> Iterator[Outcome]:

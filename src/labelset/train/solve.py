@@ -13,7 +13,7 @@ from labelset import check, heads
 from labelset.data import SparseRows
 from labelset.heads import Head, store_by_feature
 from labelset.labels import Labels
-from labelset.losses import AxisLoss, ConfusionLoss, Loss, Separable, describe_loss
+from labelset.losses import Loss, describe_loss
 from labelset.train._dual_passes import DualPasses, Step, is_built
 from labelset.train._slopes import separable_parts, slope_tables, stages
 from labelset.train._solution import SOLVED, Rows, Solution, Watch, spread
@@ -199,15 +199,10 @@ def _fitted(problem: Problem, solution: Solution, rows: Rows) -> Fitted | Failed
     return Fitted(solution.scores, head, problem.loss, solution.seconds, about)
 
 
-def together(loss: Loss) -> bool:
-    """Whether it looks at rows or columns as a whole, and so takes longer to solve."""
-    return not isinstance(loss, Separable) and isinstance(loss, (AxisLoss, ConfusionLoss))
-
-
 def strengths(loss: Loss, sparse: bool) -> list[float]:
     """The path of C: a loss that bends less than the squared hinge needs more of it."""
     scale = softness(loss)
-    path = STRENGTHS[::2] if together(loss) else STRENGTHS
+    path = STRENGTHS[::2] if loss.of_sums else STRENGTHS
     return [c * scale * (1.0 if sparse else 0.1) for c in path]
 
 
