@@ -201,8 +201,14 @@ def out(folder, finished):
     return Path(shutil.copytree(finished, folder / "run"))
 
 
-@pytest.mark.parametrize("change", ["setting", "cell", "metric", "comparisons", "cut line"])
-@pytest.mark.parametrize("interrupted", [False, True])
+@pytest.mark.parametrize(
+    ("change", "interrupted"),
+    [
+        pytest.param(change, stopped, marks=pytest.mark.slow if stopped and i else ())
+        for i, change in enumerate(("setting", "cell", "metric", "comparisons", "cut line"))
+        for stopped in (False, True)
+    ],
+)
 def test_csvs_are_not_kept_where_they_are_not_whole(folder, out, change, interrupted):
     path, seen = folder / "table.toml", []
     lines = (out / "results.csv").read_text().splitlines()

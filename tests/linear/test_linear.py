@@ -36,16 +36,22 @@ def close(got, want, tolerance=2e-6):
     assert (got - want).abs().max() <= tolerance * want.abs().max() + 1e-12
 
 
-@pytest.mark.parametrize("impl", ["eager", "auto", "triton"])
+EXAMPLES = [
+    ("asl", {}),
+    ("spa", {"reduction": "sum"}),
+    ("bce", {}),
+    ("bce", {"pos_weight": torch.linspace(0.5, 2, N)}),
+    ("wan", {}),
+    ("splc", {"base": "hill"}),
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "example"),
+    ("name", "example", "impl"),
     [
-        ("bce", {}),
-        ("bce", {"pos_weight": torch.linspace(0.5, 2, N)}),
-        ("asl", {}),
-        ("wan", {}),
-        ("splc", {"base": "hill"}),
-        ("spa", {"reduction": "sum"}),
+        pytest.param(*example, impl, marks=pytest.mark.slow if impl == "triton" and i > 1 else ())
+        for i, example in enumerate(EXAMPLES)
+        for impl in ("eager", "auto", "triton")  # the last by its interpreter
     ],
 )
 def test_equal_to_the_plain_call(name, example, impl):

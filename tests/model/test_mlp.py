@@ -87,8 +87,14 @@ def test_scores_are_the_mean_over_members(rows, name):
     torch.testing.assert_close(net.scores(rows).double(), mean.logit(), rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    [
+        pytest.param(name, layers, marks=pytest.mark.slow if i and layers == 2 else ())
+        for i, name in enumerate(LOSSES)
+        for layers in (1, 2)
+    ],
+)
 def test_kept_and_exported(rows, name, layers):
     net = networks(LOSSES[name], layers)
     again = Mlp.from_tensors(load(save(net.tensors())))

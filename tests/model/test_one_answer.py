@@ -241,6 +241,14 @@ def test_evaluate_measures_what_predict_predicts(made, capsys):
         assert value == pytest.approx(metric(given[metric.takes], y), abs=0 if exact else 1e-6)
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        *("large", "blend"),
+        *(pytest.param(k, marks=pytest.mark.slow) for k in ("scaled", *ESTIMATORS[:-1])),
+    ],
+    indirect=True,
+)
 def test_exported_programs_give_the_answer(made, tmp_path):
     run, x, _, _ = made
     saved = SavedModel.open(run)

@@ -245,7 +245,13 @@ def test_an_estimator_that_there_is_not_is_refused_before_anything_is_fitted(tmp
     assert not (tmp_path / "r" / "work").exists()
 
 
-@pytest.mark.parametrize("kind", ["one positive", "always", "never", "constant", "few", "unknown"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("one positive", "constant", "few"),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("always", "never", "unknown")),
+    ],
+)
 def test_bad_data_is_fitted_as_far_as_it_goes(kind, tmp_path):
     given = data(36 if kind == "few" else 120)
     y, x = given.labels.dense(), given.features.clone()
@@ -404,13 +410,12 @@ def test_bounds_on_time_and_size_leave_larger_models_out(found):
         affordable({t.key: found.run(t.key) for t in found.tasks}, Plan(max_ms=1e-12))
 
 
-@pytest.mark.parametrize(("effort", "trees", "folds"), [("quick", 3, 4), ("best", 5, 6)])
-def test_an_effort_says_how_many_folds_and_trees(effort, trees, folds, tmp_path, monkeypatch):
-    few = replace(search.EFFORT[effort], folds=(2, folds), trees=trees)
-    monkeypatch.setitem(search.EFFORT, effort, few)
-    found = compare(data(80), Plan(effort=effort, losses=("bce",)), tmp_path / "r")
-    assert found.run("extra-trees").about["fit"]["trees"] == trees
-    assert f"of {folds} folds" in found.recommendation
+def test_an_effort_says_how_many_folds_and_trees(tmp_path, monkeypatch):
+    few = replace(search.EFFORT["best"], folds=(2, 6), trees=5)
+    monkeypatch.setitem(search.EFFORT, "best", few)
+    found = compare(data(80), Plan(effort="best", losses=("bce",)), tmp_path / "r")
+    assert found.run("extra-trees").about["fit"]["trees"] == 5
+    assert "of 6 folds" in found.recommendation
 
 
 def test_more_effort_tries_more(usual_effort):

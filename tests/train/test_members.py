@@ -260,8 +260,13 @@ def as_many(threads):
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kind", ["dense", "few"])
+@pytest.mark.parametrize(
+    ("kind", "threads"),
+    [
+        *(("dense", 1), ("few", 2)),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("dense", 2), ("few", 1))),
+    ],
+)
 def test_resumed_training_ends_as_if_nothing_had_happened(
     kind, threads, request, tmp_path, monkeypatch
 ):
