@@ -112,6 +112,9 @@ def test_sparse_rows_texts_frames_and_files(tmp_path):
     assert model.names == ["rain", "b"]
     assert model.predict(tmp_path / "a.csv").shape == (80, 2)
 
+    held = ls.data.load(tmp_path / "a.csv", **keys)
+    assert ls.compare(held, **QUICK).best_model.names == ["rain", "b"]
+
 
 def test_lists_are_asked_for():
     with pytest.raises(TypeError, match=r"losses must be a list of names, got 'bce'; give \['bce'"):

@@ -52,16 +52,16 @@ def dataset_of(
     """A data set from inputs and labels, or from a file or frame that holds both.
 
     rows: an array, a scipy sparse matrix, a list of texts, a frame, whose columns of words become
-    texts, categories or dates by what they hold, or, without y, whatever `load` takes, with the
-    `keys` of a description. y: a (rows, labels) array, frame or sparse matrix of 0, 1 and NaN
-    (unknown), `Labels`, or a list of the label names of each row. `split`, `groups` and `times`
-    have an entry for each row; so does `sample_weight`, or one for each row and label.
+    texts, categories or dates by what they hold, or, without y, a data set, or whatever `load`
+    takes, with the `keys` of a description. y: a (rows, labels) array, frame or sparse matrix of 0,
+    1 and NaN (unknown), `Labels`, or a list of the label names of each row. `split`, `groups` and
+    `times` have an entry for each row; so does `sample_weight`, or one for each row and label.
 
     >>> dataset_of(["rain at sea", "sun"], [["rain", "sea"], ["sun"]]).names
     ['rain', 'sea', 'sun']
     """
     if y is None:
-        made = load(rows, **keys)
+        made = rows if isinstance(rows, Dataset) and not keys else load(rows, **keys)
         made = made if names is None else replace(made, names=[str(name) for name in names])
         made = replace(made, **_roles(split, groups, times))
         return made if sample_weight is None else weighted(made, sample_weight)
