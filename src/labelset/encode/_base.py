@@ -42,7 +42,8 @@ class Encoder(ABC):
     costly: ClassVar[bool] = False
     """Whether what `prepare` gives is worth a place on disk."""
     advice: ClassVar[Mapping[str, Any]] = {}
-    """Settings of training that suit its network, where none are given: `lr`, `batch`."""
+    """Settings of training that suit its network, where none are given: `lr`, `batch`, and `passes`
+    over few rows."""
 
     def __post_init__(self) -> None:
         self.learnt: dict[str, Tensor] = {}
@@ -121,8 +122,9 @@ class Encoder(ABC):
         """How much work each row is to the module, where rows differ; batches have like rows."""
         return None
 
-    def batch_of(self, inputs: Any) -> Any:
-        """What training gives to the module, of some rows: without what only pads them."""
+    def batch_of(self, inputs: Any, step: int = 1) -> Any:
+        """What training gives to the module, of some rows: without what only pads them; `step`: few
+        widths are wanted, multiples of it."""
         return inputs
 
     @property

@@ -100,7 +100,9 @@ def lengths_of(ids: Any) -> Tensor:
     return torch.cat([(part >= 0).sum(1) for part in blocks(ids)])
 
 
-def trimmed(ids: Tensor, length: int) -> Tensor:
-    """Without windows, or the end of the only one, that no row has tokens in."""
+def trimmed(ids: Tensor, length: int, step: int = 1) -> Tensor:
+    """Without windows, or the end of the only one, that no row has tokens in; widths that are
+    multiples of `step`, as far as there are tokens."""
     last = int((ids >= 0).any(0).nonzero().max()) + 1 if len(ids) else 1
-    return ids[:, : -(-last // length) * length if last > length else last]
+    step = length if last > length else step
+    return ids[:, : -(-last // step) * step]

@@ -110,8 +110,8 @@ class Text(Encoder):
     def lengths(self, inputs: Inputs) -> Tensor | None:
         return lengths_of(inputs)
 
-    def batch_of(self, inputs: Any) -> Any:
-        return trimmed(inputs, self.length)
+    def batch_of(self, inputs: Any, step: int = 1) -> Any:
+        return trimmed(inputs, self.length, step)
 
 
 def _texts(dataset: Dataset) -> Any:

@@ -142,8 +142,8 @@ class Transformer(Pretrained):
     def lengths(self, inputs: Inputs) -> Tensor | None:
         return lengths_of(inputs) if self.learns else None
 
-    def batch_of(self, inputs: Any) -> Any:
-        return trimmed(inputs, self._length) if self.learns else inputs
+    def batch_of(self, inputs: Any, step: int = 1) -> Any:
+        return trimmed(inputs, self._length, step) if self.learns else inputs
 
 
 OFFSET = ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "data2vec-text", "longformer")

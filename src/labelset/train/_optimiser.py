@@ -36,6 +36,7 @@ class Optimiser:
         turned = [leaf for _, leaf in self._turned]
         plain = [p for p in self._trained if all(p is not other for other in by_feature)]
         self.inner: list[torch.optim.Optimizer] = []
+        self.recordable = False
         if kind == "sgd":
             from labelset.train._over_ranks import is_cut
 
@@ -46,19 +47,51 @@ class Optimiser:
         shared = turned if kind == "shared-adamw" else []
         rest = plain if shared else plain + turned
         if rest:
-            self.inner.append(torch.optim.AdamW(_groups(rest, weight_decay, shares), fused=True))
+            cuda = all(p.is_cuda for p in rest)
+            groups = _groups(rest, weight_decay, shares)
+            self.inner.append(torch.optim.AdamW(groups, fused=True, capturable=cuda))
+            self.recordable = cuda and not shared
         if shared:
             self.inner.append(SharedAdamW(shared, weight_decay=weight_decay))
+        if self.recordable:
+            self._rates_on_device()
 
     def step(self, lr: float) -> None:
         """One step down the gradients, at this learning rate; then the gradients are dropped."""
-        for p, leaf in self._turned:
-            leaf.grad = None if p.grad is None else p.grad.T
+        self.at(lr)
+        self.move()
+        self.forget()
+
+    def at(self, lr: float) -> None:
+        """The learning rate of the coming steps."""
+        if self.recordable:
+            torch.mul(self._shares, lr, out=self._rates)
+            return
         for optimiser in self.inner:
             for group in optimiser.param_groups:
                 group["lr"] = lr * group.get("share", 1.0)
+
+    def move(self) -> None:
+        """One step down the gradients."""
+        for p, leaf in self._turned:
+            leaf.grad = None if p.grad is None else p.grad.T
+        for optimiser in self.inner:
             optimiser.step()
-        self.forget()
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has made a step, and so has all it keeps."""
+        return all(optimiser.state for optimiser in self.inner)
+
+    def _rates_on_device(self) -> None:
+        """Where steps can be recorded, their rates are read from the GPU each time."""
+        (optimiser,) = self.inner
+        groups = optimiser.param_groups
+        place = groups[0]["params"][0].device
+        self._shares = torch.tensor([group["share"] for group in groups], device=place)
+        self._rates = torch.zeros_like(self._shares)
+        for group, rate in zip(groups, self._rates, strict=True):
+            group["lr"] = rate
 
     def forget(self) -> None:
         """Drop the gradients."""
@@ -69,12 +102,17 @@ class Optimiser:
 
     def state(self) -> list[dict[str, Any]]:
         """For `restore`."""
-        return [optimiser.state_dict() for optimiser in self.inner]
+        held = [optimiser.state_dict() for optimiser in self.inner]
+        for group in (group for one in held for group in one["param_groups"]):
+            group["lr"] = 0.0  # it follows from the step
+        return held
 
     def restore(self, state: list[dict[str, Any]]) -> None:
         """Go on where `state` was."""
         for optimiser, saved in zip(self.inner, state, strict=True):
             optimiser.load_state_dict(saved)
+        if self.recordable:
+            self._rates_on_device()
 
 
 def _groups(

@@ -7,7 +7,8 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,9 @@ from labelset.train._over_ranks import Parallel, batch_norm_over, global_rng
 from labelset.train.fitted import Diverged, repeated, weighted_loss
 from labelset.train.settings import Settings
 from labelset.train.task import Task, draw_from, generators_kept, mixed, seeded, shuffled
+
+if TYPE_CHECKING:
+    from labelset.train._recorded import Recorder
 
 log = logging.getLogger("labelset")
 
@@ -127,6 +131,10 @@ def scores(
     return out
 
 
+WORTH = 64
+"""Steps of a training from which on it is worth recording them, on a GPU."""
+WIDTHS = 16
+"""Tokens by which the widths of recorded batches differ."""
 Tell = Callable[[int, Tensor], object]
 """Gets the steps done in this epoch, and the mean loss so far."""
 
@@ -154,6 +162,12 @@ class Training:
         rates = {f"encoder.{name}": rate for name, rate in task.encoder.rates().items()}
         self.optimiser = Optimiser(self.model, settings.optimiser, decay, rates)
         self.average = Average(self.model, settings.ema) if settings.ema else None
+        self.recorder: Recorder | None = None
+        alone = self.ranks.size == 1 and task.encoder.module is not None
+        if alone and settings.device.startswith("cuda") and settings.epochs * self.steps >= WORTH:
+            from labelset.train._recorded import Recorder
+
+            self.recorder = Recorder(self.model, self.optimiser, self._gradient, settings.device)
         valid = task.rows["valid"]
         watched = settings.monitor if len(valid) else None
         self.monitor = Monitor(watched, task.labels[valid], self.loss) if watched else None
@@ -258,28 +272,41 @@ class Training:
     def step(self, loss: Loss, rows: Tensor, rate: float) -> Tensor:
         while True:
             try:
-                value = self._gradient(loss, rows)
+                value = self._moved(loss, rows, rate)
                 break
             except torch.OutOfMemoryError:
                 if self.ranks.size > 1 or 2 * self.pieces > len(rows):
                     raise
                 self.pieces *= 2
                 self.optimiser.forget()
+                if self.recorder is not None:
+                    self.recorder.forget()
                 draw_from(self.settings.seed, f"step {self.steps_done}", self.settings.device)
                 log.warning(
                     "memory is short: batches are computed in %d pieces, with the same gradient",
                     self.pieces,
                 )
-        self.optimiser.step(rate)
         if self.average is not None:
             self.average.update(self.model)
         return value
 
-    def _gradient(self, loss: Loss, rows: Tensor) -> Tensor:
-        """Give the parameters the gradient of a batch, and return its loss."""
-        inputs, labels = self.task.batch(self.ranks.share(rows), self.settings.device)
+    def _moved(self, loss: Loss, rows: Tensor, rate: float) -> Tensor:
+        """One step down the gradient of a batch, whose loss is returned."""
+        device, share = self.settings.device, self.ranks.share(rows)
+        if self.recorder is not None and self.recorder.works:
+            start = partial(draw_from, self.settings.seed, f"step {self.steps_done}", device)
+            value = self.recorder.step(loss, *self.task.batch(share, "cpu", WIDTHS), rate, start)
+            if value is not None:
+                return value
+        inputs, labels = self.task.batch(share, device)
+        value = self._gradient(loss, inputs, labels, len(rows))
+        self.optimiser.step(rate)
+        return value
+
+    def _gradient(self, loss: Loss, inputs: Any, labels: Labels | Tensor, rows: int) -> Tensor:
+        """Give the parameters the gradient of a batch of so many rows, and return its loss."""
         narrow = self.settings.precision == "bfloat16"
-        kind, drawing = torch.device(self.settings.device).type, self._drawing(len(rows))
+        kind, drawing = torch.device(self.settings.device).type, self._drawing(rows)
         narrowed = torch.autocast(kind, dtype=torch.bfloat16, enabled=narrow)
         if self.pieces > 1:
             at = torch.arange(len(labels)).tensor_split(min(self.pieces, len(labels)))

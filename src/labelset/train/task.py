@@ -69,9 +69,9 @@ class Task:
         sparse = isinstance(self.inputs, (SparseRows, StoredSparse))
         return sparse and self.encoder.module is None
 
-    def batch(self, rows: Tensor, device: str) -> tuple[Tensor | SparseRows, Labels]:
-        """Inputs and labels of the chosen rows."""
-        inputs: Tensor | SparseRows = self.encoder.batch_of(self.inputs[rows])
+    def batch(self, rows: Tensor, device: str, step: int = 1) -> tuple[Tensor | SparseRows, Labels]:
+        """Inputs and labels of the chosen rows; `step` as in `Encoder.batch_of`."""
+        inputs: Tensor | SparseRows = self.encoder.batch_of(self.inputs[rows], step)
         labels = self.labels[rows]
         return (inputs, labels) if device == "cpu" else (inputs.to(device), labels.to(device))
 

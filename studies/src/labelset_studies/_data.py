@@ -87,7 +87,7 @@ class Resident(Task):
 
     target: Tensor | None = None
 
-    def batch(self, rows: Tensor, device: str) -> tuple[Any, Any]:
+    def batch(self, rows: Tensor, device: str, step: int = 1) -> tuple[Any, Any]:
         """Inputs and dense labels of the chosen rows."""
         assert self.target is not None
         at = rows.to(device, non_blocking=True)
