@@ -50,7 +50,7 @@ class Transformer(Pretrained):
     advice = {"lr": 5e-3, "batch": 32}
 
     pooling: str = hyper("mean", "mean, first or last: which hidden states are a row's features")
-    length: int = hyper(256, "tokens of a window, words and pieces of words, at most")
+    length: int = hyper(512, "tokens of a window, words and pieces of words, at most")
     windows: int = hyper(1, "windows of a long text at most; what comes after them is left out")
     dropout: float = hyper(0.1, "of the features, in training")
     checkpointing: bool = hyper(False, "keep less in memory in training, and compute it again")

@@ -42,13 +42,13 @@ News = Callable[[dict[str, Any]], object]
 """Told how far the trainings of a candidate are: `share`, `left` and what the loop says."""
 
 
-def default_epochs(rows: int) -> int:
-    """Few rows are seen more often: 60 / sqrt(rows / 100) epochs, 3 to 20 of them.
+def default_epochs(rows: int, passes: int = 60) -> int:
+    """Few rows are seen more often: passes / sqrt(rows / 100) epochs, from 3 to passes / 3.
 
     >>> [default_epochs(rows) for rows in (500, 1_300, 8_000, 100_000)]
     [20, 17, 7, 3]
     """
-    return max(3, min(20, round(60 / math.sqrt(max(rows / 100, 1)))))
+    return max(3, min(passes // 3, round(passes / math.sqrt(max(rows / 100, 1)))))
 
 
 def default_settings(given: dict[str, Any], encoder: Encoder, rows: int) -> Settings:
@@ -56,7 +56,10 @@ def default_settings(given: dict[str, Any], encoder: Encoder, rows: int) -> Sett
     with products in bfloat16."""
     cuda = torch.cuda.is_available()
     device = "cuda" if cuda else "cpu"
-    usual: dict[str, Any] = {"epochs": default_epochs(rows), "device": device}
+    usual: dict[str, Any] = {
+        "epochs": default_epochs(rows, encoder.advice.get("passes", 60)),
+        "device": device,
+    }
     if str(given.get("device", usual["device"])).startswith("cuda"):
         usual["precision"] = "bfloat16"
     usual |= {"lr": encoder.advice.get("lr"), "batch": encoder.advice.get("batch")}
