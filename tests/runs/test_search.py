@@ -428,6 +428,30 @@ def test_more_effort_tries_more(usual_effort):
     assert best.rates
 
 
+@pytest.mark.parametrize("count", [3, 4])
+def test_of_many_losses_that_are_named_a_trial_leaves_the_best(count, monkeypatch):
+    own = {name: families.FAMILIES[name] for name in ("linear", "networks")}
+    monkeypatch.setattr(search, "FAMILIES", own)
+    monkeypatch.setattr(families, "MANY", 3)
+    monkeypatch.setitem(search.EFFORT, "normal", replace(search.EFFORT["normal"], finalists=2))
+    named = ("bce", *(f"focal:gamma={gamma}" for gamma in range(1, count)))
+    shelf, plan = InMemory(), Plan(losses=named)
+    found = search.search(data(80), plan, shelf)
+    fitted = {task.loss for task in found.tasks if task.head == "linear"}
+    assert fitted | {key.rpartition("+")[0] for key in found.left_out} == {*named}
+    assert len(fitted) == (3 if count <= 3 else 2)
+    assert "bce" in fitted
+    assert {task.loss for task in found.tasks if task.head == "mlp"} == fitted
+
+
+def test_where_others_keep_the_cores_busy_the_usual_time_is_longer(monkeypatch):
+    looking = search.Search(data(), Plan(), InMemory())
+    for used, usual in ((90, 120), (50, 240), (1, 1200)):
+        monkeypatch.setattr(search.time, "monotonic", lambda: looking.began + 100)
+        monkeypatch.setattr(search.time, "process_time", lambda u=used: looking.used + u)
+        assert looking.seconds == pytest.approx(usual, rel=0.2)
+
+
 def test_of_many_sparse_rows_strengths_about_the_trials_are_tried(
     tmp_path, monkeypatch, usual_effort
 ):

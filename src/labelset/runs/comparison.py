@@ -27,6 +27,7 @@ from labelset.model import COMPARED, SavedModel, Split
 from labelset.ranks import Ranks
 from labelset.runs import PARALLEL
 from labelset.runs.choosing import affordable, choose_found, described
+from labelset.runs.families import MANY
 from labelset.runs.folder import PLAN, SHOWN, begin, failure, reasons, with_sum, without_sum
 from labelset.runs.judging import FIGURES, JUDGEMENT, PLAIN, Judged, Judgement, Key, stage_of
 from labelset.runs.plan import Plan, Task
@@ -131,7 +132,10 @@ class Comparison:
         ]
         if self.search is not None and self.search["left_out"]:
             left_out = ", ".join(self.search["left_out"])
-            lines.append(f"left out after a trial on some rows, as not named: {left_out}")
+            lines.append(
+                f"left out after a trial on some rows: {left_out}; up to {MANY} that --losses "
+                "names are fitted, however it ends"
+            )
         lines += ["", self.recommendation]
         if self.search is not None and self.search.get("not_tried"):
             lines.append(self.search["not_tried"])

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 SOLVED, DEAR = ("bce", "squared-hinge", "asl", "spa", "hill"), ("two-way", "sigmoid-f1")
 """Losses of the heads that are solved, unless losses are named; and those of sums over rows or
 columns, which cost too much on sparse ones."""
+MANY = 8
+"""Candidates with a solved head up to which all that are named are solved, however a trial ends."""
 SAMPLE = 2_000
 """Rows on which settings are tried where there are many more."""
 ABOUT = (0.4, 1.0, 2.5)
@@ -83,7 +85,8 @@ def linear(search: Search) -> Iterator[Outcome]:
     best, failed = _screened(search, others, search.seconds)
     yield from failed.items()
     ranked = sorted(best, key=lambda task: -best[task][0])
-    taken = ranked if search.named else ranked[: search.effort.finalists - 1]
+    every = search.named and len(tasks) <= MANY
+    taken = ranked if every else ranked[: search.effort.finalists - 1]
     for task in ranked:
         if task in taken:
             yield task, _solved(search, task, best[task][1], search.seconds)
@@ -196,6 +199,15 @@ def _losses(search: Search) -> list[str]:
     return list(dict.fromkeys((search.plan.baseline, *SOLVED, *dear)))
 
 
+def _losses_of_networks(search: Search) -> Sequence[str]:
+    """The usual ones, or those that are named; of many the ones that a trial has left."""
+    if not search.named:
+        return search.effort.networks
+    if len(search.plan.losses) * len(search.plan.solved) <= MANY:
+        return search.plan.losses
+    return [*dict.fromkeys(task.loss for task in tasks_of([search.entries["linear"]]))]
+
+
 def kernel(search: Search) -> Iterator[Outcome]:
     """RBF kernel ridge, where one Gram matrix holds all rows."""
     from labelset.train.kernel_ridge import kernel_ridge
@@ -244,7 +256,7 @@ def networks(search: Search) -> Iterator[Outcome]:
     if _is_text(search):
         return
     labels = search.development.labels
-    for name in search.plan.losses if search.named else search.effort.networks:
+    for name in _losses_of_networks(search):
         loss, loss_settings = parse(name)
         settings = MlpSettings(loss=losses.build(loss, **loss_settings))
 
@@ -267,7 +279,7 @@ def finetuned(search: Search) -> Iterator[Outcome]:
     if len(folds) and int(folds.max()) >= search.effort.trainings:  # whole folds together
         folds = torch.where(folds < 0, folds, folds % search.effort.trainings)
     for (key, encoder), head in product(search.networks.items(), ("", *search.plan.attending)):
-        for name in search.plan.losses if search.named else search.effort.networks:
+        for name in _losses_of_networks(search):
             task = Task(name, f"{key}+{head}" if head else key, 0)
             if search.shelf.has(task):
                 yield task, Known()
@@ -346,11 +358,9 @@ def _kept(
     return replace(fitted, model=whole.model, seconds=fitted.seconds + whole.seconds)
 
 
-def _best(
-    search: Search, fits: Sequence[Fitted | Failed], metric: str | None = None
-) -> Fitted | Failed:
+def _best(search: Search, fits: Sequence[Fitted | Failed]) -> Fitted | Failed:
     """The best setting, by scores of unseen rows."""
     fitted = [each for each in fits if isinstance(each, Fitted)]
     if not fitted:
         return next(each for each in fits if isinstance(each, Failed))
-    return max(fitted, key=lambda each: search.value(each, search.development, metric))
+    return max(fitted, key=lambda each: search.value(each, search.development))

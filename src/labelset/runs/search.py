@@ -150,10 +150,10 @@ class Search:
         left = self.plan.seconds - (time.monotonic() - self.began)
         return max(left - JUDGEMENTS * self.judging, 0.0)
 
-    def value(self, fitted: Fitted, development: Development, metric: str | None = None) -> float:
+    def value(self, fitted: Fitted, development: Development) -> float:
         """The metric that was asked for, larger is better, with its best thresholds."""
         rows = development.unseen
-        return self.value_of(fitted.loss, fitted.scores[rows], development.labels[rows], metric)
+        return self.value_of(fitted.loss, fitted.scores[rows], development.labels[rows])
 
     def value_of(
         self, loss: Loss | None, scores: Tensor, labels: Labels, metric: str | None = None
