@@ -411,6 +411,20 @@ def test_a_folder_of_pictures_is_read_as_in_training(folder, predicted, refused)
         "file\n" + "".join(f"{at}.png\n" for at in range(40))
     )
     assert predicted(run, folder / "bare") == want
+    (folder / "bare" / "names.csv").unlink()
+    (folder / "bare" / "more").mkdir()
+    (folder / "bare" / "7.png").rename(folder / "bare" / "more" / "7.png")
+    alone = [json.loads(line) for line in predicted(run, folder / "bare").splitlines()]
+    due = {f"{at}.png": json.loads(line) for at, line in enumerate(want.splitlines())}
+    due["more/7.png"] = due.pop("7.png")
+    assert [row["id"] for row in alone] == sorted(due)
+    assert all(row["probabilities"] == due[row["id"]]["probabilities"] for row in alone)
+    (folder / "bare" / "5.png").write_bytes(b"no picture")
+    assert "5.png: damaged" in refused(run, folder / "bare")
+    fewer = predicted(run, folder / "bare", "--data", "drop_broken=true").splitlines()
+    assert [json.loads(line)["id"] for line in fewer] == sorted({*due} - {"5.png"})
+    (folder / "empty").mkdir()
+    assert "neither a CSV file nor pictures" in refused(run, folder / "empty")
     pictures(folder / "grey", grey=True)
     assert len(predicted(run, folder / "grey").splitlines()) == 40
     pictures(folder / "large", grey=False, size=9)

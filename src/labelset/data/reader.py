@@ -3,6 +3,8 @@ folder of pictures, or a description; new rows by the schema that a model rememb
 
 from __future__ import annotations
 
+import csv
+import logging
 import math
 import shutil
 import tempfile
@@ -33,6 +35,8 @@ from labelset.data.store import ENTRIES, Array, spooled, stacked
 
 if TYPE_CHECKING:
     from labelset.data.guess import Guess
+
+log = logging.getLogger("labelset")
 
 MOST = 20_000_000
 """More labels or features than this, where only the file says so, are taken for a mistake in it."""
@@ -123,7 +127,8 @@ def stream(
 
     With the `schema` of the rows that a model was trained on, columns are found by their names,
     wherever they stand, others are left alone, and what is missing is an error; numbers come out as
-    the model's did. `-` is standard input, in the `format` that is given.
+    the model's did. `-` is standard input, in the `format` that is given. Of a folder of pictures
+    without a CSV file every picture is a row, those of folders in it too, by name.
 
     What comes first is there before the rest is read. Only where all rows together decide what
     they mean, a file is read twice: whether svmlight counts from 0 or 1, whether pictures are grey.
@@ -146,7 +151,7 @@ def stream(
         parts = _plain_rows(frame_blocks(source, ask), ask, name)
         yield from _batches(parts, rows)
         return
-    with _standard_input(source, flags) as (place, flags):
+    with _standard_input(source, flags) as given, _listed(*given) as (place, flags):
         ask = described(place, flags, schema)
         yield from _batches(_unlabelled(ask, str(place)), rows)
 
@@ -178,6 +183,30 @@ def _standard_input(
             raise BadFile(message if place != STDIN else str(error)) from None
 
 
+@contextmanager
+def _listed(
+    place: str | Path, flags: dict[str, Any]
+) -> Iterator[tuple[str | Path, dict[str, Any]]]:
+    """Of a folder of pictures without a CSV file, one that names them all."""
+    folder = Path(place)
+    tables = folder.is_dir() and any(kind_of(path) in ("csv", "tsv") for path in folder.iterdir())
+    if not folder.is_dir() or tables or "data" in flags:
+        yield place, flags
+        return
+    ends = {f".{kind}" for kind in formats.pictures.ENDINGS}
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ends)
+    if not found:
+        raise BadFile(f"{place}: holds neither a CSV file nor pictures ({', '.join(sorted(ends))})")
+    with tempfile.TemporaryDirectory() as beside:
+        table = Path(beside) / "pictures.csv"
+        with table.open("w", newline="", encoding="utf-8") as file:
+            lines = csv.writer(file)
+            lines.writerow(("file", "name"))
+            lines.writerows(2 * (path.relative_to(folder).as_posix(),) for path in found)
+        keys = {"images": str(folder), "image_column": "file", "id_column": "name"}
+        yield table, flags | keys | {"separator": ",", "header": True}
+
+
 def _unlabelled(ask: Description, source: str) -> Iterator[Dataset]:
     """Rows in order, in memory, some at a time."""
     path = _only_file(ask)
@@ -199,15 +228,21 @@ def _unlabelled(ask: Description, source: str) -> Iterator[Dataset]:
         if piece.files is None:
             yield _conforming(_without_labels(piece, slice(None)), piece.columns, ask, path)
             continue
-        files = list(found(piece, ask, seen))
+        good, files, said = _readable(piece, ask)
+        if said:
+            log.warning("%s", said)
+        files = files or list(found(piece, ask, seen))
         if opened is None:
-            every = (file for part in read(path, ask, "data") for file in found(part, ask))
+            parts = ((part, _readable(part, ask)[1]) for part in read(path, ask, "data"))
+            every = (file for part, some in parts for file in some or found(part, ask))
             mode = ask.image_mode or formats.pictures.mode_of(every)
             opened = formats.pictures.Pictures(ask.image_size, mode)
         seen, size = seen + piece.rows, opened.together(files[0])
         for start in range(0, piece.rows, size):
             at = slice(start, start + size)
             some = _without_labels(piece, at, opened.read(files[at]))
+            if good is not None:
+                some = some.rows([row - start for row in good if start <= row < start + size])
             yield _conforming(some, piece.columns, ask, path)
 
 
@@ -425,23 +460,31 @@ def _read(
 
 
 def _dataset(piece: Piece, ask: Description, source: str) -> Dataset:
-    if piece.files is None or not ask.drop_broken:
+    good, files, note = _readable(piece, ask)
+    if good is None:
         return _whole(piece, ask, source)
-    places = [_place(piece, ask) / name for name in piece.files]
+    made = _whole(replace(piece, files=[*map(str, files)]), ask, source)
+    notes = [*made.card["notes"], *([note] if note else [])]
+    return replace(made.rows(good), card=made.card | {"notes": notes})
+
+
+def _readable(piece: Piece, ask: Description) -> tuple[list[int] | None, list[Path], str]:
+    """With `drop_broken`: rows whose picture can be read, the pictures of all rows, one of these
+    standing for those that are left out, and what is left out, in words."""
+    if piece.files is None or not ask.drop_broken:
+        return None, [], ""
+    places = [(_place(piece, ask) / name).absolute() for name in piece.files]
     broken = {
         row: why for row, place in enumerate(places) if (why := formats.pictures.why_not(place))
     }
     good = [row for row in range(piece.rows) if row not in broken]
     if not good:
         raise BadFile(f"{piece.path}: no picture of its {piece.rows} rows can be read")
-    first = piece.files[good[0]]  # stands for those that are left out
-    files = [first if row in broken else name for row, name in enumerate(piece.files)]
-    made = _whole(replace(piece, files=files), ask, source)
+    files = [places[good[0]] if row in broken else place for row, place in enumerate(places)]
     named = "; ".join(f"row {row}, {why}" for row, why in islice(broken.items(), NAMED))
     more = f"; and {len(broken) - NAMED} more" if len(broken) > NAMED else ""
     note = f"{len(broken)} of {piece.rows} rows left out by drop_broken: {named}{more}"
-    notes = [*made.card["notes"], *([note] if broken else [])]
-    return replace(made.rows(good), card=made.card | {"notes": notes})
+    return good, files, note if broken else ""
 
 
 def _whole(piece: Piece, ask: Description, source: str) -> Dataset:
