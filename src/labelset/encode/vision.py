@@ -12,11 +12,12 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import interpolate, pad
+from torch.nn.functional import interpolate
 
 from labelset import check
 from labelset.catalog import hyper
 from labelset.data import Dataset
+from labelset.encode._augment import AUGMENT, Augment
 from labelset.encode._base import Inputs
 from labelset.encode._pretrained import (
     Network,
@@ -37,7 +38,6 @@ SIDE = 224
 """Width and height of pictures, where nobody says."""
 PIXELS = 1 << 22
 """Of the pictures that go through the network together when nothing is trained."""
-AUGMENT = ("flip", "flip-vertical", "crop", "cutout", "colour")
 _called: set[str] = set()
 """Functions that this process was told to call, so that it may call them again: a saved model only
 names them, and must not make a stranger's code run."""
@@ -64,7 +64,9 @@ class Vision(Pretrained):
     advice = {"lr": 3e-3, "batch": 64, "passes": 120}
 
     side: int = hyper(0, "width and height of pictures; 0: as the network says, else by theirs")
-    augment: str = hyper("flip crop cutout", "flip, flip-vertical, crop, cutout, colour, or none")
+    augment: str = hyper(
+        "flip crop cutout", "flip, flip-vertical, crop, randaugment, colour, cutout, or none"
+    )
     dropout: float = hyper(0.1, "of the features, in training")
     rate: float = hyper(0.3, "learning rate of the last layer over that of the head")
     decay: float = hyper(1.0, "learning rate of a layer over that of the next one")
@@ -183,50 +185,6 @@ def _look(place: str, config: Any, side: int) -> dict[str, Any]:
         size = size.get("height") or size.get("shortest_edge")
     mean, std = (settings.get(key) or [0.5] * 3 for key in ("image_mean", "image_std"))
     return {"side": side or int(size or 224), "mean": mean, "std": std}
-
-
-class Augment(nn.Module):
-    """Pictures (rows, channels, height, width), changed by chance, each in its own way.
-
-    flip, flip-vertical  mirrored, one time in two;  crop  moved by up to an eighth
-    cutout               a square of a quarter of the width, grey
-    colour               brightness and contrast by up to a fifth
-    """
-
-    def __init__(self, what: list[str]) -> None:
-        super().__init__()
-        self.what = what
-
-    def forward(self, x: Tensor) -> Tensor:
-        n, _, h, w = x.shape
-        for word, axis in (("flip", 3), ("flip-vertical", 2)):
-            if word in self.what:
-                x = torch.where(_drawn(x)[:, None, None, None] < 0.5, x.flip(axis), x)
-        if "crop" in self.what:
-            edge = max(1, h // 8), max(1, w // 8)
-            wide = pad(x, (edge[1], edge[1], edge[0], edge[0]), mode="replicate")
-            top, left = (
-                (_drawn(x) * (2 * e + 1)).long()[:, None] + torch.arange(size, device=x.device)
-                for e, size in zip(edge, (h, w), strict=True)
-            )
-            rows = torch.arange(n, device=x.device)[:, None, None]
-            x = wide.movedim(1, 3)[rows, top[:, :, None], left[:, None, :]].movedim(3, 1)
-        if "colour" in self.what:
-            bright, contrast = (0.8 + 0.4 * _drawn(x)[:, None, None, None] for _ in range(2))
-            mean = x.mean((1, 2, 3), keepdim=True)
-            x = (x - mean) * contrast + mean * bright
-        if "cutout" in self.what:
-            inside = []
-            for size in (h, w):
-                centre = (_drawn(x) * size)[:, None]
-                inside.append((torch.arange(size, device=x.device) - centre).abs() < size / 8)
-            hole = inside[0][:, :, None] & inside[1][:, None, :]
-            x = x.masked_fill(hole[:, None], 0.5)
-        return x
-
-
-def _drawn(x: Tensor) -> Tensor:
-    return torch.rand(len(x), device=x.device)
 
 
 class _Network(Network):
