@@ -110,6 +110,17 @@ def test_a_stopped_one_goes_on_to_the_same(fitted_encoder, tmp_path):
             assert min(news["training"] for news in rest) > 1  # the first fold was not done again
 
 
+def test_checkpoints_are_as_far_apart_as_is_asked_for(fitted_encoder, tmp_path, monkeypatch):
+    asked = []
+    module = importlib.import_module("labelset.train.finetune")
+    train = module.train
+    monkeypatch.setattr(
+        module, "train", lambda *a, **k: asked.append(k["save_seconds"]) or train(*a, **k)
+    )
+    trained(text_data(), fitted_encoder, folder=tmp_path, save_seconds=7.5)
+    assert asked == [7.5] * 3
+
+
 def test_damaged_checkpoints_are_trained_again(fitted_encoder, tmp_path, caplog):
     data = text_data()
     want = trained(data, fitted_encoder)

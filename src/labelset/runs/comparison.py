@@ -231,7 +231,8 @@ def compare(
         try:
             if searched:
                 shelf = InFolder(folder, plan.optimise)
-                found = found_by_search(plan, folder, search(dataset, plan, shelf, progress))
+                left = search(dataset, plan, shelf, progress, save_seconds)
+                found = found_by_search(plan, folder, left)
             else:
                 from labelset.runs.pool import do_all
 

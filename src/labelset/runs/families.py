@@ -306,6 +306,7 @@ def finetuned(search: Search) -> Iterator[Outcome]:
                     search.value_of,
                     folder=search.shelf.unfinished(task),
                     seconds=None if search.plan.seconds is None else search.seconds,
+                    save_seconds=search.save_seconds,
                     progress=tell and partial(tell, task),
                 ),
             )

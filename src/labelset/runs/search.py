@@ -90,6 +90,7 @@ class Search:
     plan: Plan
     shelf: Shelf
     progress: Progress | None = None
+    save_seconds: float | None = None
     began: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.process_time)
     """Seconds of all cores until then."""
@@ -261,9 +262,18 @@ def suits(dataset: Dataset, plan: Plan) -> bool:
     return not plan.base_encoder(dataset).learns
 
 
-def search(dataset: Dataset, plan: Plan, shelf: Shelf, progress: Progress | None = None) -> Found:
-    """Fit all candidates to a data set that has a split, and keep them on a shelf."""
-    context = Search(dataset, plan, shelf, progress)
+def search(
+    dataset: Dataset,
+    plan: Plan,
+    shelf: Shelf,
+    progress: Progress | None = None,
+    save_seconds: float | None = None,
+) -> Found:
+    """Fit all candidates to a data set that has a split, and keep them on a shelf.
+
+    `save_seconds`: between two checkpoints of a network that is trained whole, as in `train`.
+    """
+    context = Search(dataset, plan, shelf, progress, save_seconds)
     entries = context.entries
     for name, family in FAMILIES.items():
         entries[name] = _searched(context, name, family)

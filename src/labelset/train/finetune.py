@@ -91,6 +91,7 @@ def finetune(
     *,
     folder: Path | None = None,
     seconds: float | None = None,
+    save_seconds: float | None = None,
     progress: News | None = None,
 ) -> Fitted | Failed:
     """Train an encoder that learns, and a head, on some rows of a data set.
@@ -98,7 +99,8 @@ def finetune(
     `rows`: numbers of the rows to fit on, `folds` their folds, as `Fitted` has them. `encoder` is
     fitted already, and stays as it is. Of several settings in `tries` that is taken which is best
     on the first fold, by `value` of loss, scores and labels; with too little time the first. In a
-    `folder` each training keeps checkpoints, and what it came to, so that a stopped one goes on.
+    `folder` each training keeps checkpoints, every `save_seconds` as `train` does, and what it came
+    to, so that a stopped one goes on.
     Where the trainings would take longer than `seconds` nothing is trained. A training that
     diverges is tried again at a lower rate.
     """
@@ -110,7 +112,8 @@ def finetune(
             return Failed(_too_long(each * _work(parts, tries[:1]), left, tries[0]))
         if each * _work(parts, tries) > left:
             tries = tries[:1]
-    run = _Trainings(dataset, parts, encoder, folder, progress, _work(parts, tries))
+    work = _work(parts, tries)
+    run = _Trainings(dataset, parts, encoder, folder, save_seconds, progress, work)
     ranked, diverged = list(tries), ""
     if len(tries) > 1 and value is not None:
         found: list[tuple[float, Settings]] = []
@@ -155,6 +158,7 @@ class _Trainings:
     parts: list[_Part]
     encoder: Encoder
     folder: Path | None
+    save_seconds: float | None
     progress: News | None
     work: float
     done: float = 0.0
@@ -190,7 +194,8 @@ class _Trainings:
 
         place = self._place(number, settings)
         listen = None if self.progress is None else tell
-        trained = _trained(self.dataset, part, self.encoder, settings, place, listen)
+        every = self.save_seconds
+        trained = _trained(self.dataset, part, self.encoder, settings, place, listen, every)
         self.done += work
         return trained
 
@@ -212,6 +217,7 @@ def _trained(
     settings: Settings,
     folder: Path | None,
     progress: Callable[[Progress], object] | None,
+    save_seconds: float | None = None,
 ) -> Trained:
     """The rows of one part trained on, and those to be scored scored."""
     split = torch.cat([torch.zeros(len(part.learn)), torch.ones(len(part.score))]).to(torch.int8)
@@ -225,6 +231,7 @@ def _trained(
             resume=True,
             progress=progress,
             encoder=encoder,
+            save_seconds=save_seconds,
             parts=("valid",) if len(part.score) else (),
             parallel="alone",
         )
