@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import labelset
@@ -64,8 +65,13 @@ MEASURING = [
 """Measuring scripts that count what happens inside; no room and no test is on this list."""
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """All that a file imports of labelset, in functions and for type checkers as well."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "labelset":
             yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -29,7 +29,10 @@ def ran(code, *flags):
     return subprocess.run(command, capture_output=True, text=True, check=True)
 
 
-@pytest.mark.parametrize("what", JOBS)
+OTHERS = [pytest.param(what, marks=pytest.mark.slow) for what in JOBS if what != "losses"]
+
+
+@pytest.mark.parametrize("what", ["losses", *OTHERS])
 def test_a_missing_extension_is_told_once_in_one_line(what):
     job = f"import torch, labelset as ls\n{JOBS[what]}\n"
     told = ran(WITHOUT + job + JOBS[what]).stderr.splitlines()
@@ -45,6 +48,7 @@ def test_what_is_not_slower_says_nothing():
     assert ran(WITHOUT + job + wide + "ls.losses.names()").stderr == ""
 
 
+@pytest.mark.slow
 def test_it_can_be_silenced():
     assert ran(WITHOUT + "import torch, labelset as ls\n" + JOBS["losses"], "-Wignore").stderr == ""
 

@@ -61,7 +61,6 @@ NEEDS = {
     "docs/keras.md": "keras",
     "docs/lightning.md": "torchmetrics",
     "docs/notebooks.md": "matplotlib",
-    "docs/sklearn.md": "sklearn",
     "docs/study.md": "labelset_studies",
     "docs/transformers.md": "transformers",
 }
@@ -83,7 +82,13 @@ def test_every_example_file_is_what_its_script_writes():
         assert [tuple(row) for row in csv.reader(file)][1:] == made
 
 
-@pytest.mark.parametrize("page", [marked(page) for page in PAGES if blocks(page, "python")])
+RUN_ELSEWHERE = ("docs/sklearn.md",)  # in tests/sklearn/test_page.py
+
+
+@pytest.mark.parametrize(
+    "page",
+    [marked(page) for page in PAGES if blocks(page, "python") and page not in RUN_ELSEWHERE],
+)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     pytest.importorskip(NEEDS.get(page, "torch"))
     shutil.copy(ROOT / "examples" / "tickets.csv", tmp_path)

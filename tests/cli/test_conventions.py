@@ -344,7 +344,10 @@ def interrupted(number, argv, tmp_path):
     return got.returncode, got.stderr
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
 def test_stopped_by_a_signal(number, status, folder, tmp_path):
     argv = ["train", str(folder / "rows.npz"), "--out", str(tmp_path / "r"), "--quiet"]
     code, err = interrupted(number, argv, tmp_path)

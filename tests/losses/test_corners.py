@@ -191,7 +191,10 @@ def test_no_labels_at_all():
         assert float(loss(torch.zeros(3, 0), torch.zeros(3, 0))) == 0
 
 
-@pytest.mark.parametrize("name", ["wan", "splc", "spa+lpr", "sigmoid-f1"])
+@pytest.mark.parametrize(
+    "name",
+    ["splc", *(pytest.param(n, marks=pytest.mark.slow) for n in ("wan", "spa+lpr", "sigmoid-f1"))],
+)
 def test_compiled_with_changing_shapes(name):
     torch._dynamo.reset()
     loss = losses.build(name)

@@ -122,6 +122,7 @@ def same_results(out, whole):
     assert not list(out.rglob(".*"))
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_goes_on_to_the_same_end(file, undisturbed, tmp_path):
     out, draw, kills = tmp_path / "r", random.Random(time.time_ns()), 0
     command = train_command(file, out, "--checkpoint-every", "0.001s", "--resume")
