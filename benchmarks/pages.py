@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from labelset.bench import Row, figure, read_rows, shape
+from labelset.bench import BenchRow, figure, read_rows, shape
 
 PLACE = re.compile(
     r"(<!-- bench (\S+) (\d+x\d+) (\S+) (dense|float|sparse) (.+?) -->\n).*?(<!-- end bench -->)",
@@ -16,7 +16,7 @@ PLACE = re.compile(
 )
 
 
-def markdown(rows: Iterable[Row]) -> str:
+def markdown(rows: Iterable[BenchRow]) -> str:
     """Losses down, implementations across: median milliseconds, and as a multiple of the floor.
 
     Where torch's bce was measured by turns with it, as a multiple of that.
@@ -32,7 +32,7 @@ def markdown(rows: Iterable[Row]) -> str:
     return "\n".join([head, *body])
 
 
-def _cell(row: Row) -> str:
+def _cell(row: BenchRow) -> str:
     if row.p50_ms is None or row.ratio_to_floor is None:
         return "out of memory" if row.note == "out of memory" else "-"
     wrong = ", wrong" if row.note.startswith("WRONG") else ""

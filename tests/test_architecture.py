@@ -190,6 +190,25 @@ def test_importing_the_core_needs_only_torch_and_numpy():
     assert out.stdout.strip() == "[]"
 
 
+MEANT_TWICE = {
+    "Link": "the layer of Keras that is one",
+    "SmoothMetric": "the layer of Keras that is one",
+    "Step": "of a formula, and of a search for the strength",
+    "Task": "what the loop trains, and what a comparison calls a candidate",
+}
+"""Public names of two classes each, and what they are."""
+
+
+def test_one_class_name_has_one_meaning():
+    places = {}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.ClassDef) and node.name[0] != "_":
+                places.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
+    several = {name: found for name, found in places.items() if len(found) > 1}
+    assert several.keys() == MEANT_TWICE.keys(), several
+
+
 def test_no_file_is_too_long_to_be_one_idea():
     long = {path: n for path in PACKAGE.rglob("*.py") if (n := path.read_text().count("\n")) > 700}
     assert not long

@@ -14,8 +14,8 @@ from labelset import Labels, losses
 from labelset.bench import (
     COLUMNS,
     Bench,
+    BenchRow,
     Case,
-    Row,
     chosen,
     lines,
     merged,
@@ -445,7 +445,7 @@ def test_the_plot_renders(rows):
 
 def test_a_row_needs_no_figures():
     what = {"rows": 1, "labels": 2, "dtype": "float32", "device": "cpu", "label_kind": "dense"}
-    row = Row(loss="bce", implementation="eager", density=0.5, timing="wall clock", **what)
+    row = BenchRow(loss="bce", implementation="eager", density=0.5, timing="wall clock", **what)
     assert lines([row])[1][0] == "bce"
 
 

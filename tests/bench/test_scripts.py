@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from labelset.bench import COLUMNS, IMPLEMENTATIONS, Bench, Case, Row, write_rows
+from labelset.bench import COLUMNS, IMPLEMENTATIONS, Bench, BenchRow, Case, write_rows
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +28,7 @@ filled, markdown = pages.filled, pages.markdown
 def row(loss="bce", implementation="eager", **facts):
     what = {"rows": 5, "labels": 8, "dtype": "float32", "device": "cpu", "label_kind": "dense"}
     figures = {"density": 0.3, "timing": "wall clock", "p50_ms": 2.0, "ratio_to_floor": 8.0}
-    return Row(**({"loss": loss, "implementation": implementation} | what | figures | facts))
+    return BenchRow(**({"loss": loss, "implementation": implementation} | what | figures | facts))
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_the_page_of_speed_is_not_stale():
 def test_what_was_measured_by_turns_with_bce_is_told_by_it(tmp_path):
     case = {"rows": 2, "labels": 3, "dtype": "float32", "device": "cuda", "density": 0.5}
     kinds = {"label_kind": "dense", "timing": "synchronised"}
-    turn = Row(
+    turn = BenchRow(
         loss="asl",
         implementation="triton",
         **case,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labelset.data import Dataset
-from labelset.runs.tuning import Search, facts
+from labelset.runs.tuning import TrialFile, facts
 from labelset.train import Settings
 
 X = torch.randn(30, 3, generator=torch.Generator().manual_seed(0))
@@ -21,7 +21,7 @@ TRIALS = [
 
 
 def search(path, **settings):
-    return Search(facts(DATA, "f1-micro", Settings(loss="focal", **settings), {}), path)
+    return TrialFile(facts(DATA, "f1-micro", Settings(loss="focal", **settings), {}), path)
 
 
 def test_its_own_file_or_none_is_read(tmp_path):

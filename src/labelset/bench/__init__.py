@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from labelset.bench.measure import Bench
     from labelset.bench.results import (
         COLUMNS,
-        Row,
+        BenchRow,
         figure,
         lines,
         merged,
@@ -26,8 +26,8 @@ __all__ = [
     "IMPLEMENTATIONS",
     "LABEL_KINDS",
     "Bench",
+    "BenchRow",
     "Case",
-    "Row",
     "chosen",
     "figure",
     "lines",

@@ -28,7 +28,7 @@ from labelset.bench.cases import (
     example,
     ready,
 )
-from labelset.bench.results import COLUMNS, Row
+from labelset.bench.results import COLUMNS, BenchRow
 from labelset.bench.timing import (
     BESIDE,
     copy_bandwidth,
@@ -73,14 +73,14 @@ class Bench:
         names, peers = self.implementations, self.peers
         return [name for name in names if name not in peers or case.loss in peers[name]]
 
-    def rows(self) -> Iterator[list[Row]]:
+    def rows(self) -> Iterator[list[BenchRow]]:
         """The rows of one case and implementation after the other, one per kind of timing."""
         devices = {case.device for case in self.cases}
         speeds = {d: self.bandwidth or copy_bandwidth(torch.device(d)) for d in devices}
         for case in self.cases:
             yield from self._case(case, speeds[case.device])
 
-    def _case(self, case: Case, bandwidth: float) -> Iterator[list[Row]]:
+    def _case(self, case: Case, bandwidth: float) -> Iterator[list[BenchRow]]:
         names = self._of(case)
         try:
             with bounded(torch.device(case.device)):
@@ -120,7 +120,7 @@ class _Drawn:
         return truth(example(self.case.loss, "eager"), self.inputs)
 
 
-def _measured(drawn: _Drawn, name: str, bench: Bench, bandwidth: float) -> list[Row]:
+def _measured(drawn: _Drawn, name: str, bench: Bench, bandwidth: float) -> list[BenchRow]:
     case, (scores, labels), seconds = drawn.case, drawn.inputs, bench.seconds
     function, labels = ready(case.loss, name, labels, TORCH_DTYPES[case.dtype], bench.peers)
 
@@ -148,11 +148,11 @@ def _measured(drawn: _Drawn, name: str, bench: Bench, bandwidth: float) -> list[
     ]
 
 
-def _timed(facts: dict[str, Any], kind: str, samples: list[float], floor: float) -> Row:
+def _timed(facts: dict[str, Any], kind: str, samples: list[float], floor: float) -> BenchRow:
     s = spread(samples)
     note = "; ".join(filter(None, (facts["note"], s.note())))
     found = s._asdict() | {"timing": kind, "ratio_to_floor": s.p50_ms / floor, "note": note}
-    return Row(**{**facts, **found})
+    return BenchRow(**{**facts, **found})
 
 
 def _compared(drawn: _Drawn, name: str, function: Any, labels: Any) -> dict[str, Any]:
@@ -184,10 +184,10 @@ def _blank(case: Case, name: str) -> dict[str, Any]:
     return facts | named | made_by | {"timing": kind_of_timing(device)}
 
 
-def _failed(case: Case, name: str, error: Exception) -> Row:
+def _failed(case: Case, name: str, error: Exception) -> BenchRow:
     lines = str(error).strip().splitlines() or [""]
     why = "out of memory" if is_out_of_memory(error) else f"{type(error).__name__}: {lines[0]}"
-    return replace(Row(**_blank(case, name)), note=why[:200])
+    return replace(BenchRow(**_blank(case, name)), note=why[:200])
 
 
 def _forget(case: Case, name: str) -> None:

@@ -15,7 +15,7 @@ from labelset.files import write_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class BenchRow:
     """What one implementation of one loss took on one shape; None where there is no figure."""
 
     loss: str
@@ -57,11 +57,11 @@ class Row:
         return self.loss, self.implementation, *shape, self.timing
 
 
-COLUMNS = tuple(f.name for f in fields(Row))
-KINDS = {f.name: str(f.type).removesuffix(" | None") for f in fields(Row)}
+COLUMNS = tuple(f.name for f in fields(BenchRow))
+KINDS = {f.name: str(f.type).removesuffix(" | None") for f in fields(BenchRow)}
 
 
-def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
+def write_rows(path: str | Path, rows: Iterable[BenchRow]) -> None:
     """A CSV with a header; an absent figure is an empty cell."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -70,7 +70,7 @@ def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
     write_bytes(Path(path), text.getvalue().encode())
 
 
-def read_rows(path: str | Path) -> list[Row]:
+def read_rows(path: str | Path) -> list[BenchRow]:
     """The rows of a CSV that `write_rows` has written."""
     with Path(path).open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
@@ -81,9 +81,9 @@ def read_rows(path: str | Path) -> list[Row]:
         return [_read(line, path, i) for i, line in enumerate(reader, 2)]
 
 
-def _read(line: dict[str, Any], path: str | Path, number: int) -> Row:
+def _read(line: dict[str, Any], path: str | Path, number: int) -> BenchRow:
     try:
-        return Row(**{name: _cell(KINDS[name], cell) for name, cell in line.items()})
+        return BenchRow(**{name: _cell(KINDS[name], cell) for name, cell in line.items()})
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{path}, line {number}: is not a row of this benchmark") from None
 
@@ -96,7 +96,7 @@ def _cell(kind: str, cell: str) -> Any:
     return int(cell) if kind == "int" else float(cell)
 
 
-def merged(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:
+def merged(old: Iterable[BenchRow], new: Iterable[BenchRow]) -> list[BenchRow]:
     """The old rows with what was measured again replaced, then what is new."""
     both = {row.key: row for row in old}
     both.update({row.key: row for row in new})
@@ -106,12 +106,12 @@ def merged(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:
 HEAD = "loss implementation shape dtype timing p20 p50 p80 xfloor xlogits value gradient note"
 
 
-def lines(rows: Iterable[Row]) -> list[list[str]]:
+def lines(rows: Iterable[BenchRow]) -> list[list[str]]:
     """Cells of the table, its head first: milliseconds, ratios, errors."""
     return [HEAD.split(), *(_cells(row) for row in rows)]
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: BenchRow) -> list[str]:
     what = [row.loss, row.implementation, f"{row.rows}x{row.labels}", row.dtype, row.timing]
     times = [figure(x) for x in (row.p20_ms, row.p50_ms, row.p80_ms)]
     ratios = [figure(x) for x in (row.ratio_to_floor, row.peak_over_logits)]
@@ -129,7 +129,7 @@ Key = tuple[int, int, str, str]
 
 
 def plot(
-    rows: Iterable[Row], title: str = "Forward and backward, as a multiple of the floor"
+    rows: Iterable[BenchRow], title: str = "Forward and backward, as a multiple of the floor"
 ) -> str:
     """A self-contained SVG; the dashed line is the floor, grey is the plain eager formula.
 
@@ -138,7 +138,7 @@ def plot(
     kept = [r for r in rows if r.ratio_to_floor and r.timing != "synchronised"]
     if not kept:
         raise ValueError("there is no figure to plot: every case failed; the notes say why")
-    panels: dict[Key, list[Row]] = {}
+    panels: dict[Key, list[BenchRow]] = {}
     for row in kept:
         panels.setdefault((row.rows, row.labels, row.dtype, row.label_kind), []).append(row)
     losses = list(dict.fromkeys(row.loss for row in kept))
@@ -153,7 +153,7 @@ def plot(
 
 def _panel(
     key: Key,
-    rows: list[Row],
+    rows: list[BenchRow],
     words: Sequence[str],
     losses: Sequence[str],
     colours: Mapping[str, int],

@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> None:
     if args.add and not args.out:
         raise ValueError("--add needs --out, the CSV to add to")
     old = bench.read_rows(args.out) if args.add and Path(args.out).exists() else []
-    rows: list[bench.Row] = []
+    rows: list[bench.BenchRow] = []
     with progress(not args.quiet) as bar:
         for done, found in enumerate(wanted.rows(), 1):
             rows += found
@@ -143,7 +143,7 @@ def _device(name: str | None) -> str:
     return "cpu" if found.type == "cpu" else str(found)
 
 
-def _print(args: argparse.Namespace, rows: list[bench.Row]) -> None:
+def _print(args: argparse.Namespace, rows: list[bench.BenchRow]) -> None:
     if args.json:
         print(json.dumps([_plain(row) for row in rows], indent=2))
         return
@@ -156,7 +156,7 @@ def _print(args: argparse.Namespace, rows: list[bench.Row]) -> None:
         print(path)
 
 
-def _plain(row: bench.Row) -> dict[str, Any]:
+def _plain(row: bench.BenchRow) -> dict[str, Any]:
     """As JSON, which has no NaN: an error that is none is null, and the note tells."""
     facts = asdict(row).items()
     return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in facts}

@@ -460,7 +460,7 @@ class _Sample:
             values=tuple(name for name, _ in best.often.most_common()),
         )
 
-    def _splits(self, delimiters: Sequence[str]) -> list[Split]:
+    def _splits(self, delimiters: Sequence[str]) -> list[Delimited]:
         """Cells cut at each delimiter, where short names come back, or long ones all the time."""
         splits = [s for d in delimiters if (s := split_by(self.counts, d)) is not None]
         return [
@@ -470,7 +470,7 @@ class _Sample:
             or (s.shared >= 0.9 and s.words <= 10 and s.often.total() >= 5 * s.names)
         ]
 
-    def _delimiter_doubt(self, best: Split, tried: list[Split], level: int) -> str:
+    def _delimiter_doubt(self, best: Delimited, tried: list[Delimited], level: int) -> str:
         for other in tried:
             inner = split_by(Counter(list(best.often)), other.delimiter)
             if other is not best and inner is not None and inner.shared >= POSSIBLE:
@@ -507,7 +507,7 @@ class _Sample:
 
 
 @dataclass(frozen=True)
-class Split:
+class Delimited:
     """The cells of a column, cut at one delimiter."""
 
     delimiter: str
@@ -540,7 +540,7 @@ class Split:
         return bad < 0.02 * self.often.total()
 
 
-def split_by(counts: Counter[str], delimiter: str) -> Split | None:
+def split_by(counts: Counter[str], delimiter: str) -> Delimited | None:
     """Different cells and how often each occurs, cut at `delimiter`; None where none holds it."""
     lists = {cell: [w for part in cell.split(delimiter) if (w := part.strip())] for cell in counts}
     several = [set(items) for items in lists.values() if len(items) > 1]
@@ -553,7 +553,7 @@ def split_by(counts: Counter[str], delimiter: str) -> Split | None:
             often[name] += counts[cell]
     sizes = {len(items) for items in lists.values()}
     inside = [name for items in several for name in items]
-    return Split(
+    return Delimited(
         delimiter=delimiter,
         often=often,
         most=max(sizes),

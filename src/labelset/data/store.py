@@ -73,7 +73,7 @@ class Handle:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class DiskColumn:
     """Numbers one after the other in a file, of which only those asked for are in memory.
 
     They are read, not mapped: pages of a mapped file would count as memory of the process.
@@ -138,12 +138,12 @@ class Spool:
         if self._handle is not None or self.size * self.dtype.itemsize > self.memory:
             self._write()
 
-    def done(self) -> Array | Column:
+    def done(self) -> Array | DiskColumn:
         """All of them: an array, or a column of the file."""
         if self._handle is None:
             return np.concatenate([np.empty(0, self.dtype), *self._held])
         self._write()
-        return Column(self._handle, self.dtype, self.size)
+        return DiskColumn(self._handle, self.dtype, self.size)
 
     def _write(self) -> None:
         try:
@@ -214,7 +214,7 @@ class StoredRows(Stored[Tensor]):
     (StoredRows(3 x 2), tensor([[5., 6.], [1., 2.]]))
     """
 
-    column: Column
+    column: DiskColumn
     inner: tuple[int, ...]
     """The shape of one row."""
     dtype: torch.dtype
@@ -255,9 +255,9 @@ class StoredSparse(Stored[SparseRows]):
 
     indptr: Array
     """(rows of the file + 1,) int64: where each row begins."""
-    indices: Column
+    indices: DiskColumn
     width: int
-    values: Column | None = None
+    values: DiskColumn | None = None
     """None when every stored entry is 1."""
     base: int = 0
     """What the file calls the first column."""
@@ -289,7 +289,7 @@ class StoredTexts(Stored[list[str]], Sequence[str]):
 
     indptr: Array
     """(rows of the file + 1,) int64: the byte at which each begins."""
-    letters: Column
+    letters: DiskColumn
 
     def __getitem__(self, index: Any) -> Any:
         texts = self._read(self._chosen(index))
@@ -318,7 +318,7 @@ class StoredTexts(Stored[list[str]], Sequence[str]):
 class Filed:
     """An array as it lies in a file."""
 
-    column: Column
+    column: DiskColumn
     shape: tuple[int, ...]
     fortran: bool
     """Whether the first index runs fastest, so that a row lies scattered."""
@@ -440,7 +440,7 @@ class _Dense:
 
     def done(self) -> Tensor | StoredRows:
         flat = self.flat.done()
-        if isinstance(flat, Column):
+        if isinstance(flat, DiskColumn):
             return StoredRows(column=flat, inner=self.inner, dtype=self.dtype)
         return torch.from_numpy(flat.reshape(self.rows, *self.inner))
 
@@ -460,11 +460,11 @@ class _Sparse:
     def done(self) -> SparseRows | StoredSparse:
         indptr = self.starts.done()
         indices, values = self.indices.done(), self.values.done()
-        if isinstance(indices, Column) and isinstance(values, Column):
+        if isinstance(indices, DiskColumn) and isinstance(values, DiskColumn):
             kept = None if self.ones else values
             return StoredSparse(indptr=indptr, indices=indices, width=self.width, values=kept)
-        assert not isinstance(indices, Column)  # both have four bytes an entry
-        assert not isinstance(values, Column)
+        assert not isinstance(indices, DiskColumn)  # both have four bytes an entry
+        assert not isinstance(values, DiskColumn)
         stored = None if self.ones else torch.from_numpy(values)
         return SparseRows(torch.from_numpy(indptr), torch.from_numpy(indices), self.width, stored)
 
@@ -488,6 +488,6 @@ class _Texts:
 
     def done(self) -> list[str] | StoredTexts:
         letters = None if self.letters is None else self.letters.done()
-        if not isinstance(letters, Column):
+        if not isinstance(letters, DiskColumn):
             return self.held if letters is None else [""] * len(self.starts)
         return StoredTexts(indptr=self.starts.done(), letters=letters)

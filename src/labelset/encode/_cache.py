@@ -13,7 +13,7 @@ import torch
 import labelset
 from labelset import csr
 from labelset.data import Dataset, SparseRows, StoredRows, StoredSparse, digest
-from labelset.data.formats.npz import Parts, opened, write_npz
+from labelset.data.formats.npz import BlockedArray, opened, write_npz
 from labelset.data.store import MEMORY, Array, Filed, blocks
 from labelset.encode._base import Encoder, Inputs
 from labelset.files import write_with
@@ -61,7 +61,7 @@ def _file(encoder: Encoder, dataset: Dataset) -> str:
 
 
 def _write(path: Path, encoder: Encoder, inputs: Inputs) -> None:
-    arrays: dict[str, Array | Parts] = {
+    arrays: dict[str, Array | BlockedArray] = {
         f"state.{name}": t.cpu().numpy() for name, t in encoder.state().items()
     }
     arrays["facts"] = np.array(json.dumps(encoder.facts))
@@ -71,12 +71,12 @@ def _write(path: Path, encoder: Encoder, inputs: Inputs) -> None:
         stored = (int(starts[-1]),)
         arrays["indptr"], arrays["width"] = starts.numpy(), np.array(inputs.width)
         indices = (block.indices.numpy() for block in blocks(inputs))
-        arrays["indices"] = Parts(stored, np.int32, indices)
+        arrays["indices"] = BlockedArray(stored, np.int32, indices)
         values = (block.filled().numpy() for block in blocks(inputs))
-        arrays["values"] = Parts(stored, np.float32, values)
+        arrays["values"] = BlockedArray(stored, np.float32, values)
     else:
         dense = (block.numpy() for block in blocks(inputs))
-        arrays["dense"] = Parts(tuple(inputs.shape), np.float32, dense)
+        arrays["dense"] = BlockedArray(tuple(inputs.shape), np.float32, dense)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_with(path, lambda file: write_npz(file, arrays))
 

@@ -102,7 +102,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Learnt:
+class TermCounts:
     """What training texts say about terms of one kind."""
 
     terms: Terms
@@ -110,7 +110,7 @@ class Learnt:
     """(terms,) int64: the texts that have each."""
 
 
-def learn(analyzer: Analyzer, texts: Sequence[str], least: int, most: int) -> Learnt:
+def learn(analyzer: Analyzer, texts: Sequence[str], least: int, most: int) -> TermCounts:
     """The terms in at least `least` texts; of more than `most` those that occur most often.
 
     Ties go to the alphabet. Where texts have more than `COUNTED` terms, those that few of the texts
@@ -129,10 +129,10 @@ def learn(analyzer: Analyzer, texts: Sequence[str], least: int, most: int) -> Le
         _ngrams.count(table, _small(block), COUNTED)
     letters, starts, in_texts = _ngrams.terms(table, least, most)
     terms = Terms(analyzer, _tensor(letters, np.uint8), _tensor(starts, np.int64))
-    return Learnt(terms, _tensor(in_texts, np.int64))
+    return TermCounts(terms, _tensor(in_texts, np.int64))
 
 
-def joined(known: Learnt, texts: Sequence[str], in_texts: int) -> Learnt:
+def joined(known: TermCounts, texts: Sequence[str], in_texts: int) -> TermCounts:
     """With the terms of further texts, those that are new as if so many training texts had them.
 
     >>> known = learn(Analyzer(False, 1, 1), ["red fork", "red apple"], 1, 9)
@@ -144,10 +144,10 @@ def joined(known: Learnt, texts: Sequence[str], in_texts: int) -> Learnt:
     every = dict.fromkeys(new.terms.strings(), in_texts) | counts
     kept = sorted(every)
     counted = torch.tensor([every[term] for term in kept], dtype=torch.int64)
-    return Learnt(Terms.of(known.terms.analyzer, kept), counted)
+    return TermCounts(Terms.of(known.terms.analyzer, kept), counted)
 
 
-def _learnt_slowly(analyzer: Analyzer, texts: Sequence[str], least: int, most: int) -> Learnt:
+def _learnt_slowly(analyzer: Analyzer, texts: Sequence[str], least: int, most: int) -> TermCounts:
     """scikit-learn's own `fit` would hold the counts of all texts at once."""
     in_texts: Counter[str] = Counter()
     often: Counter[str] = Counter()
@@ -159,7 +159,7 @@ def _learnt_slowly(analyzer: Analyzer, texts: Sequence[str], least: int, most: i
     if len(kept) > most:
         kept = sorted(sorted(kept, key=lambda term: -often[term])[:most])
     counted = torch.tensor([in_texts[term] for term in kept], dtype=torch.int64)
-    return Learnt(Terms.of(analyzer, kept), counted)
+    return TermCounts(Terms.of(analyzer, kept), counted)
 
 
 def weigh(kinds: Sequence[Terms], idf: Tensor, sublinear: bool, texts: Sequence[str]) -> SparseRows:

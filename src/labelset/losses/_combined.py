@@ -17,7 +17,7 @@ ADVICE = "fit a calibrator (temperature, Platt, isotonic) to held-out scores ins
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Parts(Loss):
+class WeightedLosses(Loss):
     """Weighted losses: what a sum and the link of a sum have in common."""
 
     parts: tuple[tuple[float, Any], ...]
@@ -34,7 +34,7 @@ class Parts(Loss):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sum(Parts):
+class Sum(WeightedLosses):
     """factor * loss + factor * loss + ...: what `a + 0.5 * b` makes.
 
     Its link is that of its parts where they agree (a regulariser takes the link of the loss it
@@ -95,7 +95,7 @@ class Sum(Parts):
         if all(other == meanings[0] for other in meanings[1:]):
             return meanings[0], None
         if all(isinstance(loss, Separable) for _, loss in parts):
-            blend = Blend(parts=tuple(parts))
+            blend = SeparableSum(parts=tuple(parts))
             rises = link_rises(blend)
             return (blend, None) if rises else (None, f"it would not rise with the score; {ADVICE}")
         return None, f"its parts mean different probabilities; {ADVICE}"
@@ -114,7 +114,7 @@ class Sum(Parts):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Blend(Parts, Separable):
+class SeparableSum(WeightedLosses, Separable):
     """The separable loss that a sum of separable losses is; used for its link."""
 
     def pos(self, v: Tensor) -> Tensor:

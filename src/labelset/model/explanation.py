@@ -161,16 +161,16 @@ class Explainer:
         if not isinstance(self.model, Head) and not hasattr(self.model, "contributions"):
             raise ValueError("an estimator of others, which is kept in no file, is not explained")
         self.encoders = getattr(self.encoder, "encoders", (self.encoder,))
-        self._known: dict[tuple[int, ...], Features] = {}
+        self._known: dict[tuple[int, ...], FeatureNames] = {}
         schema = saved.about.get("schema")
         self.columns = None if schema is None else Schema.from_json(schema).feature_names()
 
-    def features(self, *widths: int) -> Features:
+    def features(self, *widths: int) -> FeatureNames:
         """What so many features of each encoder are called."""
         if widths not in self._known:
             each = zip(self.encoders, widths, strict=True)
             named = (encoder.feature_names(width, self.columns) for encoder, width in each)
-            self._known[widths] = Features([*chain.from_iterable(named)])
+            self._known[widths] = FeatureNames([*chain.from_iterable(named)])
         return self._known[widths]
 
     def __call__(
@@ -217,8 +217,8 @@ class Explainer:
             yield {"base": float(base), "terms": terms, "rest": rest, "members": tuple(shares)}
 
     def _in_text(
-        self, features: Features, views: Sequence[Any], rows: Dataset, number: int
-    ) -> Features:
+        self, features: FeatureNames, views: Sequence[Any], rows: Dataset, number: int
+    ) -> FeatureNames:
         """Of n-grams, which overlap, the words of the text that they lie in; of networks, too."""
         start, place, moved = 0, dict[str, int](), dict[tuple[int, int], float]()
         for encoder, view in zip(self.encoders, views, strict=True):
@@ -269,10 +269,10 @@ class Explainer:
                 yield own | {"base": base, "terms": terms, "rest": whole - base - _sum(terms)}
 
 
-class Features:
+class FeatureNames:
     """What features are called; those of one name are spoken of together.
 
-    >>> Features(["age", "embedding of text", "embedding of text"]).alone
+    >>> FeatureNames(["age", "embedding of text", "embedding of text"]).alone
     array([ True, False, False])
     """
 
@@ -286,7 +286,7 @@ class Features:
         self.shares: Any = None
         """Of one text, (features, words)."""
 
-    def within(self, words: Sequence[str], shares: Mapping[tuple[int, int], float]) -> Features:
+    def within(self, words: Sequence[str], shares: Mapping[tuple[int, int], float]) -> FeatureNames:
         """The same of one text: a term's contribution is shared out to the words it lies in."""
         from scipy.sparse import csr_matrix
 
@@ -355,7 +355,7 @@ def _square_terms(heat: Tensor, top: int) -> tuple[Term, ...]:
     down, across = heat.shape
     values = heat.flatten().numpy()
     places = ((r + 1, c + 1) for r in range(down) for c in range(across))
-    names = Features([f"square {r}, {c} of {down} x {across}" for r, c in places])
+    names = FeatureNames([f"square {r}, {c} of {down} x {across}" for r, c in places])
     return names.named(np.arange(len(values)), values, top)
 
 

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from labelset.labels import Labels
 from labelset.proofs._prove import Verdict
-from labelset.proofs.problem import Problem, signs_of
+from labelset.proofs.problem import OutputLayer, signs_of
 
 Floats = NDArray[np.float64]
 AGREE = 1e-6
 
 
 def box_radii(
-    problem: Problem,
+    problem: OutputLayer,
     sets: Labels,
     verdicts: list[Verdict],
     box: float,

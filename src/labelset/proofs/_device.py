@@ -26,7 +26,7 @@ from torch import Tensor
 from labelset.labels import Labels
 from labelset.proofs import _certify
 from labelset.proofs._prove import AGREE, Verdict, reopened
-from labelset.proofs.problem import Problem
+from labelset.proofs.problem import OutputLayer
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ Done = Callable[[Interior], Tensor]
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchEnd:
     """Where the searches ended."""
 
     at: Interior
@@ -207,8 +207,8 @@ class Found:
     least: Tensor
     """(L,): the least margin of all rows at w; -inf where the hull seems to hold the origin"""
 
-    def __getitem__(self, some: Tensor) -> Found:
-        return Found(self.at[some], self.which[some], self.least[some])
+    def __getitem__(self, some: Tensor) -> SearchEnd:
+        return SearchEnd(self.at[some], self.which[some], self.least[some])
 
     def put(self, live: Tensor, at: Interior, which: Tensor, least: Tensor) -> None:
         """Write where some of the label sets stand, in place."""
@@ -221,7 +221,7 @@ def working_size(n: int, d: int) -> int:
     return min(n, 3 * d + 8)
 
 
-def separate(rows: SignedRows) -> Found:
+def separate(rows: SignedRows) -> SearchEnd:
     """Points of least norm of the hulls."""
     d = rows.unit.shape[1]
     which = _lowest(rows.margins(rows.mean()), d)
@@ -242,14 +242,14 @@ def separate(rows: SignedRows) -> Found:
     return found
 
 
-def _nothing(which: Tensor, d: int) -> Found:
+def _nothing(which: Tensor, d: int) -> SearchEnd:
     """Space for what is to be found."""
     count, m = which.shape
     z, s, lam, least = (
         torch.zeros(shape, dtype=torch.float64, device=which.device)
         for shape in ((count, d + 1), (count, m), (count, m), (count,))
     )
-    return Found(Interior(z, s, lam), which.clone(), least)
+    return SearchEnd(Interior(z, s, lam), which.clone(), least)
 
 
 def _lowest(margins: Tensor, d: int) -> Tensor:
@@ -274,7 +274,7 @@ def _settled(tolerance: float, at: Interior) -> Tensor:
     return (ratio * tolerance > 1) | (ratio < NOUGHT)
 
 
-def surround(rows: SignedRows, result: Found) -> tuple[Tensor, Tensor]:
+def surround(rows: SignedRows, result: SearchEnd) -> tuple[Tensor, Tensor]:
     """(L, d + 1) rows and weights of a simplex around the origin, from where `separate` ended.
 
     There all multipliers are about equally far from 0. A small random cost on each row decides
@@ -318,7 +318,7 @@ Maybe = list[Verdict | None]
 MEMORY = 2**28  # bytes for a batch where the device does not tell how much it has
 
 
-def batches(problem: Problem, sets: Labels, device: torch.device) -> Iterator[Labels]:
+def batches(problem: OutputLayer, sets: Labels, device: torch.device) -> Iterator[Labels]:
     """Label sets in batches that fit into half of the device's free memory."""
     n, d = problem.rows.shape
     m = working_size(n, d)
@@ -339,7 +339,7 @@ def _free(device: torch.device) -> int:
 class DeviceProver:
     """Proves what it can of one model's label sets on a device."""
 
-    def __init__(self, problem: Problem, device: torch.device) -> None:
+    def __init__(self, problem: OutputLayer, device: torch.device) -> None:
         self.problem, self.device = problem, device
         self.stored = torch.from_numpy(problem.rows).to(device)
         norms = self.stored.norm(dim=1, keepdim=True)
@@ -391,7 +391,7 @@ class DeviceProver:
             fine &= ~((one > 0) & (other > 0)).any(1)
         return fine
 
-    def _argmaxable(self, rows: SignedRows, result: Found) -> Maybe:
+    def _argmaxable(self, rows: SignedRows, result: SearchEnd) -> Maybe:
         """Proven bounds of rho from points and multipliers."""
         n, d = self.unit.shape
         w = result.at.z[:, :-1]
@@ -420,7 +420,7 @@ class DeviceProver:
             )
         ]
 
-    def _unargmaxable(self, rows: SignedRows, result: Found) -> Maybe:
+    def _unargmaxable(self, rows: SignedRows, result: SearchEnd) -> Maybe:
         """Simplices that provably hold the origin."""
         which, weights = surround(rows, result)
         signed = replace(rows, unit=self.stored).some(which)

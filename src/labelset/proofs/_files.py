@@ -14,11 +14,11 @@ from labelset.files import write_bytes
 from labelset.labels import Labels
 from labelset.proofs import _exact
 from labelset.proofs._prove import Verdict
-from labelset.proofs.problem import Problem
+from labelset.proofs.problem import OutputLayer
 from labelset.proofs.verification import ProofFailed, Verification
 
 
-def fingerprint(problem: Problem) -> str:
+def fingerprint(problem: OutputLayer) -> str:
     """Of the weights and the bias, as float64."""
     digest = hashlib.sha256(str(problem.weight.shape).encode() + problem.weight.tobytes())
     if problem.bias is not None:
@@ -80,7 +80,7 @@ def _vector(x: Any) -> Any:
     return [str(v) for v in x] if x.dtype == object else x.tolist()
 
 
-def load(path: str | Path, problem: Problem) -> Verification:
+def load(path: str | Path, problem: OutputLayer) -> Verification:
     """Verdicts from a file, about these weights; call `check()` to prove them again."""
     data = json.loads(Path(path).read_text())
     try:

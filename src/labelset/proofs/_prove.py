@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labelset.proofs import _certify, _exact, _search
 from labelset.proofs._search import Points
-from labelset.proofs.problem import Problem
+from labelset.proofs.problem import OutputLayer
 
 Floats = NDArray[np.float64]
 Signs = NDArray[np.int8]
@@ -44,7 +44,7 @@ class Verdict:
     """Its exact weights on the labels as stored, once they were computed."""
 
 
-def prove(problem: Problem, signs: Signs, deadline: float = np.inf) -> list[Verdict]:
+def prove(problem: OutputLayer, signs: Signs, deadline: float = np.inf) -> list[Verdict]:
     """A verdict for each of (L, n) signs.
 
     What double precision leaves open is taken up in quadruple precision, then in exact fractions,
@@ -61,7 +61,7 @@ def prove(problem: Problem, signs: Signs, deadline: float = np.inf) -> list[Verd
     return [_finish(problem, s, v, deadline) for s, v in zip(signs, done, strict=True)]
 
 
-def _at_once(problem: Problem, signs: Signs) -> list[Verdict | None]:
+def _at_once(problem: OutputLayer, signs: Signs) -> list[Verdict | None]:
     """What needs no search: nothing known, a zero row, a row and its exact opposite."""
     verdicts: list[Verdict | None] = [None] * len(signs)
     x = np.zeros(problem.rows.shape[1])
@@ -80,7 +80,7 @@ def _at_once(problem: Problem, signs: Signs) -> list[Verdict | None]:
     return verdicts
 
 
-def _judge(problem: Problem, signs: Signs, points: Points) -> list[Verdict]:
+def _judge(problem: OutputLayer, signs: Signs, points: Points) -> list[Verdict]:
     """Proofs in double precision, all rounding bounded."""
     lower = _certify.searched_margin(points.lower, problem.rows.shape[1])
     upper = _certify.hull_norms(problem.unit, signs, points.rows, points.weights)
@@ -100,7 +100,7 @@ def _judge(problem: Problem, signs: Signs, points: Points) -> list[Verdict]:
     return out
 
 
-def _certified(problem: Problem, signs: Signs, points: Points) -> set[int]:
+def _certified(problem: OutputLayer, signs: Signs, points: Points) -> set[int]:
     """Label sets with d + 1 rows whose hull provably holds the origin."""
     size = problem.rows.shape[1] + 1
     full = [i for i, rows in enumerate(points.rows) if points.upper[i] == 0 and len(rows) == size]
@@ -113,7 +113,7 @@ def _certified(problem: Problem, signs: Signs, points: Points) -> set[int]:
     return {i for i, holds in zip(full, proven, strict=True) if holds}
 
 
-def _finish(problem: Problem, signs: Signs, verdict: Verdict, deadline: float) -> Verdict:
+def _finish(problem: OutputLayer, signs: Signs, verdict: Verdict, deadline: float) -> Verdict:
     """Higher precision where it is wanted, exact fractions where even that is not enough."""
     wide = verdict.upper - verdict.lower > AGREE * verdict.upper
     wanted = verdict.status == "undecided" or (verdict.status == "argmaxable" and wide)
@@ -137,7 +137,7 @@ def _better(old: Verdict, new: Verdict) -> Verdict:
     return best
 
 
-def _exactly(problem: Problem, signs: Signs, rows: NDArray[np.int64]) -> Verdict:
+def _exactly(problem: OutputLayer, signs: Signs, rows: NDArray[np.int64]) -> Verdict:
     found = exact_certificate(problem, signs, rows)
     if found is None:
         return Verdict("undecided")
@@ -145,7 +145,7 @@ def _exactly(problem: Problem, signs: Signs, rows: NDArray[np.int64]) -> Verdict
 
 
 def exact_certificate(
-    problem: Problem, signs: Signs, rows: NDArray[np.int64]
+    problem: OutputLayer, signs: Signs, rows: NDArray[np.int64]
 ) -> Certificate | None:
     """Labels among these and exact weights for the stored numbers; None if there are none.
 
@@ -168,7 +168,7 @@ def exact_certificate(
 # ---- quadruple precision -------------------------------------------------------------------------
 
 
-def _precisely(problem: Problem, signs: Signs, deadline: float) -> Verdict:
+def _precisely(problem: OutputLayer, signs: Signs, deadline: float) -> Verdict:
     points = _search.search(problem, signs[None], True, deadline)
     rows = points.rows[0]
     if points.upper[0] == 0:
@@ -186,7 +186,7 @@ def _precisely(problem: Problem, signs: Signs, deadline: float) -> Verdict:
     return Verdict("argmaxable", lower, upper, short if plain else x, x if plain else None, hull)
 
 
-def least_margin(problem: Problem, signs: Signs, x: NDArray[Any]) -> float:
+def least_margin(problem: OutputLayer, signs: Signs, x: NDArray[Any]) -> float:
     """A proven lower bound of min_i sign_i row_i.x / (|row_i| |x|), in the precision of x."""
     if x.dtype != object:
         return float(_certify.least_margin(problem.rows, signs[None], _certify.scaled(x)[None])[0])
@@ -199,7 +199,7 @@ def least_margin(problem: Problem, signs: Signs, x: NDArray[Any]) -> float:
     return float(margins.min() / norm * (1 - _certify.gamma(8)) - slack) if norm > 0 else 0.0
 
 
-def least_norm(problem: Problem, signs: Signs, hull: Hull) -> float:
+def least_norm(problem: OutputLayer, signs: Signs, hull: Hull) -> float:
     """A proven upper bound of rho: the norm of a point in the hull of the signed unit rows."""
     rows, high, low = hull
     if not _search.compiled():
@@ -211,7 +211,7 @@ def least_norm(problem: Problem, signs: Signs, hull: Hull) -> float:
     )
 
 
-def _says(problem: Problem, signs: Signs, x: Floats) -> bool:
+def _says(problem: OutputLayer, signs: Signs, x: Floats) -> bool:
     """Whether a float64 point provably has these signs."""
     if _certify.least_margin(problem.rows, signs[None], x[None])[0] > 0:
         return True
@@ -222,7 +222,7 @@ def _says(problem: Problem, signs: Signs, x: Floats) -> bool:
 # ---- with a bias: the last coordinate of the homogenised witness must be positive ----------------
 
 
-def _with_bias(problem: Problem, signs: Signs, verdict: Verdict, deadline: float) -> Verdict:
+def _with_bias(problem: OutputLayer, signs: Signs, verdict: Verdict, deadline: float) -> Verdict:
     """The verdict about W x + b from that about [W b] z, whose z must end above 0."""
     if verdict.witness is None or len(verdict.witness) < problem.rows.shape[1]:
         return verdict
@@ -236,7 +236,7 @@ def _with_bias(problem: Problem, signs: Signs, verdict: Verdict, deadline: float
 
 
 def reopened(
-    problem: Problem,
+    problem: OutputLayer,
     signs: Signs,
     verdict: Verdict,
     rows: NDArray[np.int64] | None,
@@ -254,7 +254,7 @@ def reopened(
     return replace(verdict, witness=point, centre=centre)
 
 
-def _divide(problem: Problem, signs: Signs, z: NDArray[Any]) -> NDArray[Any] | None:
+def _divide(problem: OutputLayer, signs: Signs, z: NDArray[Any]) -> NDArray[Any] | None:
     """x = z / its last coordinate: in float64 where that is a witness still, else exactly."""
     if z[-1] <= 0:
         return None
@@ -270,7 +270,7 @@ def _divide(problem: Problem, signs: Signs, z: NDArray[Any]) -> NDArray[Any] | N
 # ---- exact fractions -----------------------------------------------------------------------------
 
 
-def _by_simplex(problem: Problem, signs: Signs, deadline: float) -> Verdict:
+def _by_simplex(problem: OutputLayer, signs: Signs, deadline: float) -> Verdict:
     """The verdict by the exact simplex method; undecided if it runs out of time."""
     known = np.flatnonzero(signs)
     rows = problem.rows[known] * signs[known, None]

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from labelset.proofs import _certify
-from labelset.proofs.problem import Problem
+from labelset.proofs.problem import OutputLayer
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -272,7 +272,7 @@ class Points:
 
 
 def search(
-    problem: Problem, signs: NDArray[np.int8], precise: bool = False, deadline: float = np.inf
+    problem: OutputLayer, signs: NDArray[np.int8], precise: bool = False, deadline: float = np.inf
 ) -> Points:
     """Least-norm points for (L, n) signs (0: row left out) over the rows of a problem."""
     d = problem.rows.shape[1]

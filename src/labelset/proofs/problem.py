@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Problem:
+class OutputLayer:
     """Weights and bias in float64, exactly as stored, and rows scaled for the search."""
 
     weight: Floats
@@ -56,10 +56,10 @@ class Problem:
         row[0, -1] = 1.0
         return row
 
-    def opened(self) -> Problem:
+    def opened(self) -> OutputLayer:
         """The homogenised problem with that row as a label that is always on."""
         rows = np.concatenate([self.rows, self.open_row])
-        return Problem(rows, None, self.rounding, rows, np.append(self.empty, False))
+        return OutputLayer(rows, None, self.rounding, rows, np.append(self.empty, False))
 
     @cached_property
     def unit(self) -> Floats:
@@ -94,7 +94,7 @@ class Problem:
         return None
 
 
-def read_model(model: Any, bias: Any = None) -> Problem:
+def read_model(model: Any, bias: Any = None) -> OutputLayer:
     """From a head, an `nn.Linear`, or a (labels, features) matrix with its bias."""
     if isinstance(model, nn.Linear):
         model, bias = model.weight, model.bias if bias is None else bias
@@ -118,7 +118,7 @@ def read_model(model: Any, bias: Any = None) -> Problem:
             f"row {row} of the weights (with its bias) spans more than float64 can hold at once; "
             "rescale the features"
         )
-    return Problem(weight, offset, rounding, rows, np.asarray(~full.any(axis=1)))
+    return OutputLayer(weight, offset, rounding, rows, np.asarray(~full.any(axis=1)))
 
 
 def _shifted(rows: Floats, exponent: NDArray[np.int32]) -> Floats:

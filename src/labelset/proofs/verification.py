@@ -19,7 +19,7 @@ from labelset import check
 from labelset.labels import Labels
 from labelset.proofs import _exact
 from labelset.proofs._prove import Verdict, exact_certificate, least_margin, least_norm, prove
-from labelset.proofs.problem import Problem, distinct, read_model, signs_of
+from labelset.proofs.problem import OutputLayer, distinct, read_model, signs_of
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -116,7 +116,7 @@ def _place_of(device: str | torch.device | None) -> torch.device:
 
 
 def _on_device(
-    problem: Problem,
+    problem: OutputLayer,
     sets: Labels,
     place: torch.device,
     seconds: float,
@@ -138,7 +138,7 @@ def _on_device(
 
 
 def _in_chunks(
-    problem: Problem, sets: Labels, seconds: float, progress: Progress | None
+    problem: OutputLayer, sets: Labels, seconds: float, progress: Progress | None
 ) -> list[Verdict]:
     size = int(np.clip(CELLS // max(problem.n, (problem.rows.shape[1] + 8) ** 2), 1, 512))
     verdicts: list[Verdict] = []
@@ -166,7 +166,7 @@ class Verification:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: OutputLayer,
         sets: Labels,
         which: NDArray[np.int64],
         verdicts: list[Verdict],

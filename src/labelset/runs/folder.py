@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from labelset.data import Dataset, StoredRows
-from labelset.data.formats.npz import Parts, write_npz
+from labelset.data.formats.npz import BlockedArray, write_npz
 from labelset.data.store import blocks
 from labelset.files import file_sum, versions, write_bytes, write_with
 from labelset.labels import Labels
@@ -150,9 +150,9 @@ def _keep_test_rows(path: Path, test: Dataset) -> None:
     if test.texts is not None:
         kind = f"<U{LONGEST}"  # which cuts longer texts off
         each = (np.array(block, dtype=kind) for block in blocks(test.texts))
-        held = {"texts": Parts((len(test),), kind, each)}
+        held = {"texts": BlockedArray((len(test),), kind, each)}
     elif test.images is not None:
-        held = {"images": Parts(tuple(test.images.shape), np.uint8, _as_bytes(test.images))}
+        held = {"images": BlockedArray(tuple(test.images.shape), np.uint8, _as_bytes(test.images))}
     else:
         return
     write_with(path, lambda file: write_npz(file, held, compress=True))

@@ -82,7 +82,7 @@ def tune(
     if (folder / PLAN).is_file():  # whose best model would be written over
         raise ValueError(f"{folder}: there is a run already; choose another folder")
     higher = build_metric(optimise).higher_is_better
-    search = Search(facts(dataset, optimise, plain, space(loss)), folder / FILE)
+    search = TrialFile(facts(dataset, optimise, plain, space(loss)), folder / FILE)
     search.read()
     with folder_lock(folder):
         study = optuna.create_study(
@@ -209,7 +209,7 @@ def facts(
     return plain
 
 
-class Search:
+class TrialFile:
     """One search and its trials, as the file at `path` has them."""
 
     def __init__(self, facts: dict[str, Any], path: Path) -> None:

@@ -93,7 +93,7 @@ def _as_wide(given: Array, target: Targets, method: str) -> Array:
     return given
 
 
-def scorer(name: str, **settings: Any) -> Scorer:
+def scorer(name: str, **settings: Any) -> MetricScorer:
     """For `scoring=`: a metric of `labelset.metrics.names()`, of any classifier of label sets.
 
     What is better the smaller it is counts negative. Unknown labels (NaN in y) are left out. With
@@ -107,10 +107,10 @@ def scorer(name: str, **settings: Any) -> Scorer:
     (3,)
     """
     metrics.build(name, **settings)  # so that a wrong name is known before any fit
-    return Scorer(name, settings)
+    return MetricScorer(name, settings)
 
 
-class Scorer(_MetadataRequester):  # type: ignore[misc]
+class MetricScorer(_MetadataRequester):  # type: ignore[misc]
     """What `scorer` makes: called with a fitted estimator, X and y, and perhaps weights of rows.
 
     >>> scorer("f1-macro", beta=2.0)

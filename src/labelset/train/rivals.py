@@ -23,7 +23,7 @@ from labelset.heads import Head, build
 from labelset.labels import Labels
 from labelset.model import Forest, log_odds
 from labelset.train.fitted import Failed, Fitted, repeated
-from labelset.train.trees import DENSE, Array, Progress, Targets, duration
+from labelset.train.trees import DENSE, Array, Progress, TreeTargets, duration
 
 ROUNDING = 1e-6
 """How far beyond 0 and 1 a probability of others may lie."""
@@ -38,7 +38,7 @@ def frequencies(features: Tensor | SparseRows, labels: Labels, folds: Tensor) ->
     tensor([0.5000, 0.5000, 0.9999, 0.9999])
     """
     start = time.monotonic()
-    targets, fold = Targets(labels), folds.cpu().numpy()
+    targets, fold = TreeTargets(labels), folds.cpu().numpy()
     scores = torch.zeros(labels.shape)
     for member in range(int(fold.max()) + 1):
         mean = targets.means(np.flatnonzero(fold != member))

@@ -76,7 +76,7 @@ def extra_trees(
         return [Failed("features have missing numbers, of which trees can make nothing")] * len(
             settings
         )
-    x, y = _matrix(features), Targets(labels)
+    x, y = _matrix(features), TreeTargets(labels)
     members = max(int(folds.max()) + 1, 1)  # without any fold one forest, of all rows
     out: list[Fitted | Failed] = []
     for at, setting in enumerate(settings):
@@ -109,7 +109,7 @@ def _matrix(features: Tensor | SparseRows) -> Any:
     return np.ascontiguousarray(features.cpu().numpy(), dtype=np.float32)
 
 
-class Targets:
+class TreeTargets:
     """Labels as trees want them: dense with unknown ones imputed, and sparse to count in leaves.
 
     Entries that count less than others of their row are counted as unknown by what they lack.
@@ -193,7 +193,7 @@ class _Task:
     x: Any
     held: Any
     """Features of the rows that the member does not see."""
-    y: Targets
+    y: TreeTargets
     imputed: Any
     rows: Array
     projections: int | None
@@ -215,7 +215,7 @@ class _Task:
 
 
 def _members(
-    x: Any, y: Targets, folds: Tensor, setting: Trees, seed: int, progress: Progress
+    x: Any, y: TreeTargets, folds: Tensor, setting: Trees, seed: int, progress: Progress
 ) -> tuple[Tensor, Forest]:
     """Out-of-fold log-odds, and the trees of all members."""
     fold = folds.cpu().numpy()
@@ -236,7 +236,7 @@ def _members(
 
 
 def _trees(
-    x: Any, y: Targets, rows: Array, held: Array, setting: Trees, seed: int
+    x: Any, y: TreeTargets, rows: Array, held: Array, setting: Trees, seed: int
 ) -> Iterator[_Tree]:
     """In order, whatever thread is done first."""
     from sklearn.tree import ExtraTreeRegressor
@@ -281,7 +281,7 @@ def _size(number: float) -> str:
     return f"{number / 1e9:.1f} GB" if number > 1e9 else f"{number / 1e6:.0f} MB"
 
 
-def _cost(x: Any, y: Targets, trees: int, setting: Trees, seed: int) -> _Cost:
+def _cost(x: Any, y: TreeTargets, trees: int, setting: Trees, seed: int) -> _Cost:
     """Of all trees, from the quicker of two on a sample: what is loaded first costs once.
 
     Time grows as rows x levels, nodes as the rows.

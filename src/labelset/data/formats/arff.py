@@ -127,7 +127,7 @@ def meka_labels(relation: str) -> tuple[int, str] | None:
 
 
 @dataclass
-class Rows:
+class ArffRows:
     """Some rows: of dense ones all cells; of sparse ones what is not left out."""
 
     lines: list[int] = field(default_factory=list)
@@ -144,7 +144,7 @@ class Rows:
     weight: int = 0
 
 
-class Table:
+class ArffTable:
     """The attributes of a file, and its rows."""
 
     def __init__(self, path: Path) -> None:
@@ -153,9 +153,9 @@ class Table:
         self.plain = all(a.number for a in self.attributes)
         self.sparse: bool | None = None
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self) -> Iterator[ArffRows]:
         """Some at a time."""
-        some = Rows()
+        some = ArffRows()
         for number, line in self.source:
             sparse_row = line.startswith("{")
             if self.sparse not in (None, sparse_row):
@@ -168,11 +168,11 @@ class Table:
             some.lines.append(number)
             if is_full(len(some.lines), len(some.numbers) + some.weight):
                 yield self._checked(some)
-                some = Rows()
+                some = ArffRows()
         if some.lines:
             yield self._checked(some)
 
-    def _dense(self, some: Rows, line: str) -> None:
+    def _dense(self, some: ArffRows, line: str) -> None:
         quoted = "'" in line or '"' in line
         row = list(cells(line)) if quoted else line.split(",")
         if len(row) != len(self.attributes):
@@ -189,7 +189,7 @@ class Table:
         some.cells.append(row)
         some.weight += len(line)
 
-    def columns(self, some: Rows) -> dict[int, Any]:
+    def columns(self, some: ArffRows) -> dict[int, Any]:
         """Of dense rows: numbers of numpy, or lists of words."""
         if not some.cells:
             return dict(enumerate(np.asarray(some.numbers).reshape(len(some.lines), -1).T))
@@ -212,7 +212,7 @@ class Table:
                 held[at] = np.array(read) if about.number else read
         return held
 
-    def _sparse(self, some: Rows, line: str) -> None:
+    def _sparse(self, some: ArffRows, line: str) -> None:
         if not line.endswith("}"):
             raise ValueError("a sparse row does not end with }")
         before = len(some.places)
@@ -236,7 +236,7 @@ class Table:
             raise ValueError("an attribute appears twice")
         some.lengths.append(len(used))
 
-    def _plain_pairs(self, some: Rows, body: str) -> bool:
+    def _plain_pairs(self, some: ArffRows, body: str) -> bool:
         """Add a row of nothing but pairs of numbers; whether it was one: else each is looked at."""
         try:
             places, codes = zip(*map(str.split, body.split(",")), strict=True)
@@ -252,7 +252,7 @@ class Table:
         some.lengths.append(len(numbers))
         return True
 
-    def _checked(self, some: Rows) -> Rows:
+    def _checked(self, some: ArffRows) -> ArffRows:
         """Numbers are finite, and 0 or 1 where only these are declared."""
         numbers, width = np.asarray(some.numbers), len(self.attributes)
         binary = np.array([a.number and a.kind == "nominal" for a in self.attributes])
@@ -339,7 +339,7 @@ def read(
     pieces = []
     for path in paths:
         with reading(path):
-            if Table(path).attributes != Table(paths[0]).attributes:
+            if ArffTable(path).attributes != ArffTable(paths[0]).attributes:
                 raise ValueError(f"its attributes are not those of {paths[0]}")
             pieces.append(gathered(blocks(path, ask, role, names), ask.memory << 20))
     return pieces
@@ -350,7 +350,7 @@ def blocks(
 ) -> Iterator[Piece]:
     """The rows, some at a time."""
     with reading(path):
-        table = Table(path)
+        table = ArffTable(path)
         ask, notes = _located(table.relation, ask, names)
         every = table.attributes
         columns = Columns.of([a.name for a in every], ask, role, names)
@@ -370,8 +370,8 @@ def blocks(
 
 def _dense_piece(
     path: Path,
-    table: Table,
-    some: Rows,
+    table: ArffTable,
+    some: ArffRows,
     columns: Columns,
     ask: Description,
     words: dict[str, list[str]],
@@ -400,8 +400,8 @@ def _located(
 
 def _sparse_piece(
     path: Path,
-    table: Table,
-    some: Rows,
+    table: ArffTable,
+    some: ArffRows,
     columns: Columns,
     ask: Description,
     words: dict[str, list[str]],
@@ -435,7 +435,7 @@ def _sparse_piece(
 
 
 def _labels(
-    matrix: Any, every: list[Attribute], places: list[int], some: Rows, ask: Description
+    matrix: Any, every: list[Attribute], places: list[int], some: ArffRows, ask: Description
 ) -> Labels:
     held = matrix[:, places]
     values = held.data

@@ -24,7 +24,16 @@ from labelset.data.description import Description
 from labelset.data.growing import GrowingLabels, check_pointers, ranges, sparse_labels
 from labelset.data.reading import reading
 from labelset.data.sparse import SparseRows
-from labelset.data.store import ENTRIES, Array, Column, Filed, Handle, Spool, StoredSparse, spooled
+from labelset.data.store import (
+    ENTRIES,
+    Array,
+    DiskColumn,
+    Filed,
+    Handle,
+    Spool,
+    StoredSparse,
+    spooled,
+)
 from labelset.labels import Labels
 
 CHUNK = 1 << 20
@@ -68,10 +77,10 @@ def member_of(path: Path, archive: zipfile.ZipFile, name: str) -> Filed | None:
         while chunk := member.read(CHUNK):
             spool.append(np.frombuffer(chunk, dtype=np.uint8))
     unpacked = spool.done()
-    if not isinstance(unpacked, Column) or unpacked.size < _bytes(head):
+    if not isinstance(unpacked, DiskColumn) or unpacked.size < _bytes(head):
         raise ValueError(f"{name} is shorter than its head says")
     shape, fortran, dtype = head
-    return Filed(Column(unpacked.handle, dtype, math.prod(shape)), shape, fortran)
+    return Filed(DiskColumn(unpacked.handle, dtype, math.prod(shape)), shape, fortran)
 
 
 Head = tuple[tuple[int, ...], bool, np.dtype[Any]]
@@ -98,7 +107,7 @@ def _filed(path: Path, head: Head, offset: int) -> Filed:
     if path.stat().st_size < offset + _bytes(head):
         raise ValueError(f"is shorter than its head says, which is {shape} of {dtype}")
     handle = Handle(path.open("rb", buffering=0))
-    return Filed(Column(handle, dtype, math.prod(shape), offset), shape, fortran)
+    return Filed(DiskColumn(handle, dtype, math.prod(shape), offset), shape, fortran)
 
 
 def _begins(path: Path, info: zipfile.ZipInfo) -> int:
@@ -110,7 +119,7 @@ def _begins(path: Path, info: zipfile.ZipInfo) -> int:
 
 
 @dataclass(frozen=True)
-class Parts:
+class BlockedArray:
     """An array that comes in blocks of rows."""
 
     shape: tuple[int, ...]
@@ -118,12 +127,14 @@ class Parts:
     blocks: Iterable[Array]
 
 
-def write_npz(file: IO[bytes], arrays: Mapping[str, Array | Parts], compress: bool = False) -> None:
+def write_npz(
+    file: IO[bytes], arrays: Mapping[str, Array | BlockedArray], compress: bool = False
+) -> None:
     """What `numpy.savez` (or `savez_compressed`) would write.
 
     >>> import io
     >>> file = io.BytesIO()
-    >>> write_npz(file, {"x": Parts((3,), np.int64, [np.array([1, 2]), np.array([3])])})
+    >>> write_npz(file, {"x": BlockedArray((3,), np.int64, [np.array([1, 2]), np.array([3])])})
     >>> with np.load(io.BytesIO(file.getvalue())) as held:
     ...     held["x"]
     array([1, 2, 3])
@@ -132,13 +143,13 @@ def write_npz(file: IO[bytes], arrays: Mapping[str, Array | Parts], compress: bo
     with zipfile.ZipFile(file, "w", method) as archive:
         for name, held in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                if isinstance(held, Parts):
+                if isinstance(held, BlockedArray):
                     _write(member, held)
                 else:
                     npy.write_array(member, np.asanyarray(held), allow_pickle=False)
 
 
-def _write(member: IO[bytes], held: Parts) -> None:
+def _write(member: IO[bytes], held: BlockedArray) -> None:
     dtype, written = np.dtype(held.dtype), 0
     about = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": held.shape}
     npy.write_array_header_2_0(member, about)
@@ -213,8 +224,8 @@ def _counted(held: Mapping[str, Any], kind: str, rows: int) -> Array:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-def _as_filed(held: Array | Column) -> Array | Filed:
-    return Filed(held, (held.size,), False) if isinstance(held, Column) else held
+def _as_filed(held: Array | DiskColumn) -> Array | Filed:
+    return Filed(held, (held.size,), False) if isinstance(held, DiskColumn) else held
 
 
 def _entries(held: Mapping[str, Any], kind: str) -> Iterator[tuple[Array, Array, Array]]:

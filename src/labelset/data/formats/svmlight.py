@@ -30,7 +30,7 @@ SHAPE = str.maketrans("", "", OTHERS)
 
 
 @dataclass
-class Rows:
+class SvmlightRows:
     """Numbers as they stand in some lines of a file."""
 
     header: tuple[int, int, int] | None = None
@@ -76,9 +76,9 @@ class Rows:
             raise ValueError(f"line {line}: values must be finite in float32, got {got:g}")
 
 
-def parsed(path: Path) -> Iterator[Rows]:
+def parsed(path: Path) -> Iterator[SvmlightRows]:
     """The rows, some at a time; the line of the first mistake is named."""
-    rows, count = Rows(), 0
+    rows, count = SvmlightRows(), 0
     with reading(path):
         for number, tokens in _statements(path):
             if not number:
@@ -93,7 +93,7 @@ def parsed(path: Path) -> Iterator[Rows]:
             if is_full(len(rows.on), len(rows.features)):
                 rows.refuse_infinite()
                 yield rows
-                rows = Rows(rows.header)
+                rows = SvmlightRows(rows.header)
         if rows.header and rows.header[0] != count:
             raise ValueError(f"its first line says {rows.header[0]} rows, {count} follow")
         if not count:
@@ -176,7 +176,7 @@ class Seen:
     starts: GrowingStarts = field(default_factory=GrowingStarts)
     """Where the labels of each row begin."""
 
-    def look(self, rows: Rows) -> None:
+    def look(self, rows: SvmlightRows) -> None:
         self.header = rows.header
         for what in ("feature", "label"):
             held, _ = rows.of(what)
@@ -305,7 +305,7 @@ def _unnumbered(path: Path, seen: Seen) -> Iterator[Piece]:
         yield _features(path, rows, 0, WIDEST)
 
 
-def _features(path: Path, rows: Rows, base: int, width: int) -> Piece:
+def _features(path: Path, rows: SvmlightRows, base: int, width: int) -> Piece:
     columns, values = np.asarray(rows.features) - base, np.asarray(rows.values)
     x = SparseRows.from_csr(_starts(rows.pairs), columns, width, values)
     return Piece(path=path, rows=len(rows.on), features=x)
