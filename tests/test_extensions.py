@@ -42,6 +42,7 @@ def test_a_missing_extension_is_told_once_in_one_line(what):
     assert what in told[0]
 
 
+@pytest.mark.slow
 def test_what_is_not_slower_says_nothing():
     job = "import torch, labelset as ls; loss = ls.losses.build('bce')\n"
     wide = "loss(torch.zeros(2, 3, dtype=torch.float64), torch.ones(2, 3))\n"  # has no kernel

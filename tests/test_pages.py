@@ -53,7 +53,7 @@ PAGES = sorted(
     for folder in (".", "docs", "docs/losses", "examples")
     for path in (ROOT / folder).glob("*.md")
 )
-MINUTE = {"docs/from-autogluon.md", "docs/tutorial.md"}
+MINUTE = {*("docs/compare.md", "docs/from-autogluon.md", "docs/label-names.md", "docs/tutorial.md")}
 """Pages that search for a model."""
 NEEDS = {
     "docs/from-autogluon.md": "sklearn",

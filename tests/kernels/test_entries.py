@@ -23,9 +23,10 @@ SHAPES = [(1, 1), (41, 401), (3, 2500), (7, 128)]
 
 def examples():
     for name in losses.names():
-        for example in losses.catalog.classes[name].examples:
+        for i, example in enumerate(losses.catalog.classes[name].examples):
             if isinstance(losses.build(name, **example), Separable):
-                yield pytest.param(name, example, id=f"{name} {example}")
+                marks = [pytest.mark.slow] if i else []
+                yield pytest.param(name, example, id=f"{name} {example}", marks=marks)
 
 
 def draw(rows, n, seed=0, unknown=0.0):

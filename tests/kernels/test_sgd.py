@@ -27,6 +27,7 @@ def test_a_step_down_a_product(shape):
     torch.testing.assert_close(step(weight, a, b).double(), want, rtol=1 / 127, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_bfloat16_is_rounded_to_a_neighbour_and_right_on_average():
     weight, a, b = drawn(20, 40, 136)
     want = 0.5 * weight.double() - 0.25 * a.double().T @ b.double()

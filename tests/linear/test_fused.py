@@ -42,12 +42,12 @@ def used(monkeypatch):
     [
         ("bce", {"reduction": "sum"}, (17, 24), True),
         pytest.param("bce", {"reduction": "sum"}, (130, 136), False, marks=pytest.mark.slow),
-        ("spa", {"reduction": "sum"}, (3, 72), True),
+        pytest.param("spa", {"reduction": "sum"}, (3, 72), True, marks=pytest.mark.slow),
         pytest.param("asl", {"reduction": "sum"}, (128, 64), False, marks=pytest.mark.slow),
         ("hill", {}, (5, 8), True),
-        ("wan", {}, (5, 8), True),
+        pytest.param("wan", {}, (5, 8), True, marks=pytest.mark.slow),
         ("splc", {"reduction": "sum"}, (5, 8), False),
-        ("mse", {"reduction": "sum"}, (5, 8), False),
+        pytest.param("mse", {"reduction": "sum"}, (5, 8), False, marks=pytest.mark.slow),
     ],
 )
 def test_equal_to_the_plain_call(name, example, shape, bias, monkeypatch, used):

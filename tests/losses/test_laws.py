@@ -5,15 +5,17 @@ import pytest
 from labelset import losses
 from labelset.testing import LOSS_LAWS, check_loss
 
-# compiling takes seconds: but for a loss of each kind it is left to `make test-all`
+# left to `make test-all`: compiling, which takes seconds, but for a loss of each kind; and what
+# takes tenths of a second for other settings than the first
 COMPILED = ("asl", "lpr", "two-way", "sigmoid-f1")
+COSTLY = ("compiled", "gradient", "precision", "implementations")
 CASES = [
     pytest.param(name, example, law, id=f"{name}-{i}-{law}", marks=marks)
     for name in losses.names()
     for i, example in enumerate(losses.catalog.get(name).examples)
     for law in LOSS_LAWS
-    for few in [law != "compiled" or (name in COMPILED and i == 0)]
-    for marks in [() if few else pytest.mark.slow]
+    for quick in [law not in COSTLY if i else law != "compiled" or name in COMPILED]
+    for marks in [() if quick else pytest.mark.slow]
 ]
 
 

@@ -139,6 +139,7 @@ def test_given_validation_rows_choose_and_are_fitted_on_in_the_end(tmp_path):
         assert mean(seen, part.labels) > mean(part.scores, part.labels), key
 
 
+@pytest.mark.slow
 def test_own_labels_have_no_say_in_a_rows_score(tmp_path):
     """With labels drawn at random, whatever is good on unseen rows has leaked."""
     g = torch.Generator().manual_seed(3)
@@ -277,7 +278,7 @@ def test_too_few_rows_say_so(tmp_path):
         compare(one, Plan(), tmp_path / "r")
 
 
-@pytest.mark.parametrize("rows", [3, 4, 5, 6])
+@pytest.mark.parametrize("rows", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 5)), 6])
 @pytest.mark.parametrize("valid", [0, 1])
 def test_as_few_rows_as_can_be_are_searched_to_the_end(rows, valid, tmp_path):
     given = data(rows + valid + 1)

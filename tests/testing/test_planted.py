@@ -461,7 +461,10 @@ SOUND = {
 }
 
 
-@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if i % 2 else ()) for i, name in enumerate(SOUND)],
+)
 def test_sound_losses_are_not_refused(name):
     check_loss(SOUND[name](), laws=[law for law in LOSS_LAWS if law != "compiled"])
 
