@@ -47,6 +47,18 @@ def found(tmp_path_factory):
     return compare(data(), Plan(), tmp_path_factory.mktemp("search") / "run")
 
 
+def test_figures_are_those_of_the_models_that_one_walks_away_with(found):
+    kept = set()
+    for key, standings in found.standings.items():
+        model = found.run(key)
+        part = model.splits["test"]
+        value = build("f1-micro")(model.predictor.sets(part.scores), part.labels)
+        told = next(s for s in standings if (s.stage, s.metric) == ("tuned", "f1-micro"))
+        assert told.mean == pytest.approx(value, abs=1e-9), key
+        kept.add(model.calibrator is not None)
+    assert True in kept
+
+
 def test_every_family_stands_in_one_table(found):
     assert set(found.standings) >= FAMILIES
     product = {key: _ap(found.run(key), 2) for key in FAMILIES}
@@ -366,7 +378,7 @@ def test_from_the_command_line(tmp_path, capsys):
     assert "extra-trees" in shown.out
     assert "s] kernel-ridge: f1-micro 0." in shown.err
     page = (out / "report.html").read_text()
-    assert "a weighted mean of the candidates" in page
+    assert "How the answer was found: folds, members, rivals, the blend" in page
     assert (
         main(["predict", str(out), str(tmp_path / "d.npz"), "--out", str(tmp_path / "p.csv")]) == 0
     )

@@ -1,7 +1,8 @@
 """All that is measured, fitted, diagnosed and proven of one model: once, and stored beside it.
 
-raw: the loss's own link (sigmoid where it has none) and 0.5. tuned: for each F1 the rule that makes
-it largest on held-out rows. calibrated: by Platt's calibrator, fitted on held-out rows. Test rows
+raw: the loss's own link (sigmoid where it has none) and 0.5. tuned: as the model is used, by the
+calibrator it keeps, and for each F1 the rule that makes it largest on held-out rows. calibrated: by
+Platt's calibrator, fitted on held-out rows, also where the model does without. Test rows
 are judged with what was fitted on validation rows; validation rows by halves, each with what the
 other half taught, so that no row is judged by what it was fitted on.
 """
@@ -137,7 +138,6 @@ class Judge:
         self.predictor = Predictor.of(model.loss).or_sigmoid()
         self._raw: dict[str, Tensor] = {}
         self._rules: dict[str, Rule] = {}
-        self._valid: Tensor | None = None  # by the calibrator that `finish` has chosen
         self._parts = dict(model.splits)
         if "valid" in model.splits and model.scored("valid").scores is not None:
             self._parts["valid"] = model.scored("valid").sample(CHOOSING)
@@ -195,7 +195,7 @@ class Judge:
         """The rule for a metric, fitted on all validation rows."""
         if metric not in self._rules:
             rule = decide.tuned_for(metric)
-            self._rules[metric] = rule.fit(self.raw("valid"), self.part("valid").labels)
+            self._rules[metric] = rule.fit(self._known_valid, self.part("valid").labels)
         return self._rules[metric]
 
     @cached_property
@@ -209,6 +209,21 @@ class Judge:
             return None
 
     @cached_property
+    def _kept(self) -> ProbMap | None:
+        """The calibrator that the model is used with: its link says nothing, or it helps."""
+        loss, fitted = self.model.loss, self._platt
+        if fitted is None or loss is None or loss.link_missing():
+            return fitted
+        return fitted if fitted.quality is not None and fitted.quality.helped else None
+
+    @cached_property
+    def _known_valid(self) -> Tensor:
+        """Probabilities of validation rows by the model as it is used."""
+        if self._kept is None:
+            return self.raw("valid")
+        return self._kept(self.part("valid").known_scores)
+
+    @cached_property
     def _calibrated_test(self) -> Tensor:
         if self._platt is None:
             return self.raw("test")
@@ -216,9 +231,11 @@ class Judge:
 
     def _tuned(self, split: str, metric: str) -> Labels:
         if split == "test":
-            return self._rule(metric)(self.raw(split))
-        p, labels = self.raw(split), self.part(split).labels
-        halves = []
+            return self._rule(metric)(
+                self.raw(split) if self._kept is None else self._calibrated_test
+            )
+        p = self.raw(split) if self._kept is None else self._calibrated(split)
+        labels, halves = self.part(split).labels, []
         for judged, taught in ((0, 1), (1, 0)):
             rule = decide.tuned_for(metric).fit(p[taught::2], labels[taught::2])
             halves.append(rule(p[judged::2]))
@@ -235,22 +252,16 @@ class Judge:
         """The model with a calibrator, where one helps, and the rule for a metric, which it
         remembers."""
         self.model.about["optimise"] = optimise
-        loss, fitted = self.model.loss, self._platt
-        helps = fitted is not None and fitted.quality is not None and fitted.quality.helped
-        if fitted is None or not (loss is None or loss.link_missing() or helps):
-            self.model.rule = self._rule(optimise)
-            return self.model
-        self.model.calibrator = fitted
-        self._valid = fitted(self.part("valid").known_scores)
-        rule = decide.tuned_for(optimise)
-        self.model.rule = rule.fit(self._valid, self.part("valid").labels)
+        if self._kept is not None:
+            self.model.calibrator = self._kept
+        self.model.rule = self._rule(optimise)
         return self.model
 
     def judgement(self) -> Judgement:
         """Of the model as `finish` has left it."""
-        known = {"test": self.raw("test") if self._valid is None else self._calibrated_test}
+        known = {"test": self.raw("test") if self._kept is None else self._calibrated_test}
         if self.part("valid") is self.model.splits["valid"]:
-            known["valid"] = self.raw("valid") if self._valid is None else self._valid
+            known["valid"] = self._known_valid
         return judgement(self.model, known)
 
 
