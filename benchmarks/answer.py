@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -81,7 +82,8 @@ def apart(script: str, file: str, option: str) -> Any:
     """What a script writes as JSON, run in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "table.json"
-        subprocess.run([sys.executable, script, file, option, str(table)], check=True)
+        waiting = os.environ | {"OMP_WAIT_POLICY": "PASSIVE"}  # as the command line has it
+        subprocess.run([sys.executable, script, file, option, str(table)], check=True, env=waiting)
         return json.loads(table.read_text())
 
 

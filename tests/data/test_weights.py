@@ -22,6 +22,13 @@ def test_a_column_of_weights_is_no_feature(tmp_path):
     assert "1 rows of weight 0 are left out" in made.card["notes"]
 
 
+def test_what_weights_of_entries_do_not_count_in_is_noted():
+    data = dataset_of(X, Y)
+    (note,) = weighted(data, np.array([[1.0, 2.0]] * 4)).card["notes"]
+    assert "thresholds, calibrators and figures take all known entries alike" in note
+    assert "notes" not in weighted(data, [1.0, 2.0, 1.0, 2.0]).card
+
+
 @pytest.mark.parametrize("cell", ["-1", "", "many", "nan", "inf"])
 def test_cells_that_are_no_weights_are_named(tmp_path, cell):
     path = tmp_path / "a.csv"

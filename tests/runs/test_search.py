@@ -1,6 +1,7 @@
 """A search from data to answer: every family, on folds, with a blend where a test allows one."""
 
 import json
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +28,7 @@ from labelset.runs.choosing import affordable, choose_found
 from labelset.runs.comparison import COSTS
 from labelset.runs.folds import Development
 from labelset.runs.shelf import InMemory
+from labelset.train.fitted import LATE
 
 FAMILIES = {"bce+linear", "frequency", "kernel-ridge", "extra-trees", "bce+mlp", "asl+mlp", "blend"}
 
@@ -356,6 +358,35 @@ def test_out_of_time_the_baseline_is_there_all_the_same(tmp_path):
     assert found.best in found.standings
     assert "bce+linear" in found.standings
     assert found.failed
+
+
+def test_without_time_nothing_is_tried_to_see_how_long_it_takes(monkeypatch):
+    """A sample that tells the cost would itself take longer than is left."""
+    looking = search.Search(
+        data(80), Plan(seconds=1e-6, also=("sklearn.naive_bayes.GaussianNB",)), InMemory()
+    )
+    monkeypatch.setattr("labelset.train.trees._cost", None)
+    monkeypatch.setattr("labelset.train.members._fit", None)
+    monkeypatch.setattr("labelset.train.rivals._Classifiers", None)
+    for family in (families.trees, families.networks, families.others):
+        assert {fitted for _, fitted in family(looking)} == {LATE}
+
+
+@pytest.mark.slow
+def test_a_time_budget_bounds_all_that_is_done(tmp_path):
+    """Twice the budget and what importing takes: unbounded it would be minutes."""
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(6_000, 60, generator=g)
+    y = x @ torch.randn(60, 40, generator=g) + 6 * torch.randn(6_000, 40, generator=g) > 9
+    np.savez(tmp_path / "d.npz", X=x.numpy(), Y=y.numpy())
+    began = time.monotonic()
+    command = ["compare", str(tmp_path / "d.npz"), "--out", str(tmp_path / "r"), "--quiet"]
+    assert main([*command, "--time-budget", "15"]) == 0
+    took = time.monotonic() - began
+    found = reopened(tmp_path / "r")
+    assert "bce+linear" in found.standings
+    assert any("left" in why or "would take" in why for why in found.failed.values())
+    assert took < 60
 
 
 def test_equal_inputs_share_a_fold():

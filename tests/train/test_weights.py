@@ -97,7 +97,9 @@ def test_entries_count_what_they_are_said_to(way):
 
 def test_what_knows_no_such_weights_says_so():
     for loss in ("two-way", "sigmoid-f1"):
-        assert "compares rows with one another" in solved(loss)(X, ENTRIES, FOLDS).reason
+        said = solved(loss)(X, ENTRIES, FOLDS).reason
+        assert "compares rows with one another" in said
+        assert "one whole number for each row" in said  # whole numbers for entries would not do
     some = replace(PLAIN, weights=TIMES / 1.5)
     said = estimator("sklearn.neighbors.KNeighborsClassifier", X, some, FOLDS).reason
     assert "KNeighborsClassifier.fit takes no sample_weight; give whole numbers" in said

@@ -53,6 +53,13 @@ def weighted(dataset: Dataset, weights: Any) -> Dataset:
         weight = weight / above.mean()
     if bool((weight == 1).all()):
         return replace(dataset, labels=labels)
+    if weight.ndim == 2:
+        note = (
+            "weights of entries count in what is fitted; thresholds, calibrators and figures take "
+            "all known entries alike"
+        )
+        card = dataset.card | {"notes": [*dataset.card.get("notes", []), note]}
+        dataset = replace(dataset, card=card)
     return replace(dataset, labels=replace(labels, weights=weight))
 
 

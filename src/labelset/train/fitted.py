@@ -43,6 +43,9 @@ class Failed:
     reason: str
 
 
+LATE = Failed("there was no time left for it")
+
+
 class Diverged(RuntimeError):
     """The loss, a weight or a score became infinite or NaN."""
 

@@ -24,7 +24,15 @@ from labelset.model.mlp import units
 from labelset.torch_private import adamw
 from labelset.train._optimiser import share
 from labelset.train._solution import Rows
-from labelset.train.fitted import Diverged, Failed, Fitted, refusal, repeated, weighted_loss
+from labelset.train.fitted import (
+    LATE,
+    Diverged,
+    Failed,
+    Fitted,
+    refusal,
+    repeated,
+    weighted_loss,
+)
 
 if TYPE_CHECKING:
     from labelset.train._checkpoint import Checkpoint
@@ -152,6 +160,9 @@ def fit_members(
     fitted: list[Fitted | Failed] = []
     for one, cost in zip(complete, costs, strict=True):
         left = None if seconds is None else seconds - (time.perf_counter() - began)
+        if left is not None and left <= 0:
+            fitted.append(LATE)
+            continue
         watch = _Watch(progress, left, done / sum(costs), cost / sum(costs))
         try:
             why = refusal(as_loss("loss", one.loss), labels)

@@ -22,7 +22,7 @@ from labelset.data import SparseRows
 from labelset.heads import Head, build
 from labelset.labels import Labels
 from labelset.model import Forest, log_odds
-from labelset.train.fitted import Failed, Fitted, repeated
+from labelset.train.fitted import LATE, Failed, Fitted, repeated
 from labelset.train.trees import DENSE, Array, Progress, TreeTargets, duration
 
 ROUNDING = 1e-6
@@ -155,6 +155,8 @@ def estimator(
     otherwise it is `Unsaved`, and `about` says why under `unsaved`.
     """
     chosen = spec if isinstance(spec, Estimator) else Estimator.parse(spec)
+    if seconds is not None and seconds <= 0:
+        return LATE
     start, members = time.monotonic(), int(folds.max()) + 1
 
     def tick(done: float) -> None:

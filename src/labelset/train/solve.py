@@ -17,7 +17,7 @@ from labelset.losses import Loss, describe_loss
 from labelset.train._dual_passes import DualPasses, Step, is_built
 from labelset.train._slopes import separable_parts, slope_tables, stages
 from labelset.train._solution import SOLVED, Rows, Solution, Watch, spread
-from labelset.train.fitted import Failed, Fitted, refusal
+from labelset.train.fitted import LATE, Failed, Fitted, refusal
 
 if TYPE_CHECKING:
     from labelset.train._full_batch import Jobs
@@ -173,7 +173,7 @@ def _chains(group: list[int], candidates: Sequence[Problem], labels: int) -> lis
 def _fitted(problem: Problem, solution: Solution, rows: Rows) -> Fitted | Failed:
     """The solution as a head, if it is one."""
     if not solution.complete:
-        return Failed("there was no time left for it")
+        return LATE
     if not solution.residual < SOLVED:
         return Failed(
             f"it was not solved: residual {solution.residual:.3g} after {solution.passes} passes"

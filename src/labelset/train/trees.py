@@ -18,7 +18,7 @@ from torch import Tensor
 from labelset.data import SparseRows
 from labelset.labels import Labels
 from labelset.model import Forest, log_odds
-from labelset.train.fitted import Failed, Fitted
+from labelset.train.fitted import LATE, Failed, Fitted
 
 SAMPLE = 2000
 """Rows on which one tree is grown to estimate what all will take."""
@@ -71,6 +71,8 @@ def extra_trees(
     The scores are log-odds of the mean over trees; the model, a `Forest`, gives that mean itself:
     `log_odds` of it are the scores of new rows.
     """
+    if seconds is not None and seconds <= 0:
+        return [LATE] * len(settings)
     stored = features.filled() if isinstance(features, SparseRows) else features
     if bool(stored.isnan().any()):
         return [Failed("features have missing numbers, of which trees can make nothing")] * len(

@@ -34,9 +34,9 @@ class Weighted(DelegatingLoss):
         for _, term in _added(self.of):
             if not _by_row(term):
                 raise ValueError(
-                    f"{type(term).__name__} compares rows with one another, so that a row has no "
-                    "loss of its own to be weighted; give whole numbers as weights (up to 20 on "
-                    "average), which repeat rows, or take another loss"
+                    f"{type(term).__name__} compares rows with one another, so that neither a row "
+                    "nor an entry has a loss of its own to be weighted; give one whole number for "
+                    "each row (up to 20 on average), which repeats it, or take another loss"
                 )
 
     def __call__(self, logits: Tensor, labels: Any) -> Tensor:
