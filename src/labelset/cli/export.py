@@ -21,9 +21,10 @@ ABOUT = """Write all that a RUN does after its encoder into one file: its model 
 networks, a forest, a kernel machine, or a blend of them), link or map, and rule.
 Features go in; logits, probabilities and decisions come out, for any number of rows. Of the encoder
 only the scaling of numeric features is inside; after TF-IDF or a network the file takes what that
-gives. Without FILE the file lies beside the RUN and has its name: RUN.onnx, RUN.pt2,
-RUN.safetensors. Every file is run on random rows and edge cases first and compared with the RUN;
-where it differs, nothing is written."""
+gives. Of a network that was trained with its head an ONNX file begins at tokens, with a
+tokenizer.json beside it, or at pixels. Without FILE the file lies beside the RUN and has its name:
+RUN.onnx, RUN.pt2, RUN.safetensors. Every file is run on random rows and edge cases first and
+compared with the RUN; where it differs, nothing is written."""
 
 
 def add(verb: Any) -> None:
@@ -62,16 +63,20 @@ def run(args: argparse.Namespace) -> None:
         writable(path)
     inside = export.Pipeline(saved, decisions)
     made = {path: makers[kind](saved) for kind, path in asked.items()}
+    whole = "onnx" in asked and export.begins(saved)
+    if whole and (tokeniser := export.tokeniser_of(saved)) is not None:
+        made[str(export.beside(asked["onnx"]))] = tokeniser
     for path, content in made.items():
         write_bytes(Path(path), content)
+    taken = export.taken(saved) if whole else f"{inside.width:,} {inside.taken}"
     if args.json:
         sizes = {path: len(content) for path, content in made.items()}
         facts = {"written": sizes, "outputs": list(inside.outputs), "labels": len(saved.names)}
-        print(json.dumps({**facts, "input": {"width": inside.width, "what": inside.taken}}))
+        print(json.dumps({**facts, "input": {"width": inside.width, "what": taken}}))
         return
     for path, content in made.items():
         print(f"{path}: {len(content):,} bytes")
-    print(f"input: {inside.width:,} {inside.taken}")
+    print(f"input: {taken}")
     print(f"output: {', '.join(inside.outputs)} of {len(saved.names):,} labels")
 
 

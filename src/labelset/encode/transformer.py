@@ -180,13 +180,14 @@ class _Network(Network):
 
     def pooled(self, ids: Tensor) -> Tensor:
         count = -(-ids.shape[1] // self.length)
-        windows = ids.view(len(ids) * count, -1)
-        owner = torch.arange(len(ids), device=ids.device).repeat_interleave(count)
+        windows = ids
         if count > 1:
+            windows = ids.view(len(ids) * count, -1)
+            owner = torch.arange(len(ids), device=ids.device).repeat_interleave(count)
             there = windows[:, 0] >= 0
             windows, owner = windows[there], owner[there]
         mask = windows >= 0
-        states = self.inner(
+        states: Tensor = self.inner(
             input_ids=windows.clamp(min=0).long(), attention_mask=mask.long()
         ).last_hidden_state
         if self.places:
@@ -194,15 +195,14 @@ class _Network(Network):
             if count > 1:
                 every = states.new_zeros(len(there), *states.shape[1:])
                 every[there] = states
-                states = every
-            flat: Tensor = states.view(len(ids), -1, states.shape[2])
-            return flat
+                states = every.view(len(ids), -1, every.shape[2])
+            return states
         if self.pooling == "mean":
             sums = (states * mask[..., None]).sum(1)
             weights = mask.sum(1)
         else:
             at = 0 * mask.sum(1) if self.pooling == "first" else mask.sum(1) - 1
-            sums = states[torch.arange(len(states), device=at.device), at]
+            sums = states.gather(1, at[:, None, None].expand(-1, 1, states.shape[2])).squeeze(1)
             weights = torch.ones_like(at)
         if count == 1:
             alone: Tensor = sums.float() / weights[:, None]

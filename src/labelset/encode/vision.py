@@ -205,19 +205,24 @@ class _Network(Network):
 
     def forward(self, images: Tensor) -> Tensor:
         if self.training:
-            return self._features(images)
+            return self.features(images)
         together = max(1, PIXELS // self.side**2)
-        return torch.cat([self._features(some) for some in images.split(together)])  # type: ignore[no-untyped-call]
+        return torch.cat([self.features(some) for some in images.split(together)])  # type: ignore[no-untyped-call]
 
-    def _features(self, images: Tensor) -> Tensor:
+    def features(self, images: Tensor) -> Tensor:
+        """Of pictures that are in memory together."""
         x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
         if self.training:
             x = self.augment(x)
         x = x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x
-        if x.shape[-2:] != (self.side, self.side):
-            x = interpolate(x, (self.side, self.side), mode="bilinear", antialias=True)
-        out = self.inner((x - self.mean) / self.std)
+        out = self.inner((self.resized(x) - self.mean) / self.std)
         return self.dropout(_patches(out) if self.places else _pooled(out))  # type: ignore[no-any-return]
+
+    def resized(self, x: Tensor) -> Tensor:
+        """As large as the network wants them."""
+        if x.shape[-2:] == (self.side, self.side):
+            return x
+        return interpolate(x, (self.side, self.side), mode="bilinear", antialias=True)
 
 
 def _patches(out: Any) -> Tensor:
@@ -238,7 +243,7 @@ def _pooled(out: Any) -> Tensor:
         if pooled is not None:
             return pooled.flatten(1).float()
         out = out.last_hidden_state
-        out = out.movedim(-1, 1) if out.ndim == 3 else out
+        out = out.transpose(1, 2) if out.ndim == 3 else out
     if out.ndim < 2:
         raise ValueError(f"a network for pictures must give (rows, width), got {tuple(out.shape)}")
     return out.float() if out.ndim == 2 else out.float().flatten(2).mean(2)  # type: ignore[no-any-return]

@@ -56,10 +56,10 @@ def compare(run: SavedModel, pipeline: Pipeline, exported: Exported, seed: int =
         with failing(f"the exported model fails for {len(x)} rows"):
             got = dict(zip(pipeline.outputs, exported(x), strict=True))
         v, p = got["logits"], got["probabilities"]
-        _judge("logits", _far_logits(run, pipeline, x, v))
-        _judge("probabilities", _far_probabilities(run, v, p))
+        judge("logits", _far_logits(run, pipeline, x, v))
+        judge("probabilities", far_probabilities(run, v, p))
         if "decisions" in got:
-            _judge("decisions", (run.predictor.decide(p).dense() == 1) != got["decisions"])
+            judge("decisions", (run.predictor.decide(p).dense() == 1) != got["decisions"])
 
 
 @contextmanager
@@ -71,7 +71,8 @@ def failing(what: str) -> Iterator[None]:
         raise ExportFailed(f"{what}, and nothing was written: {error}") from error
 
 
-def _judge(what: str, wrong: Tensor) -> None:
+def judge(what: str, wrong: Tensor) -> None:
+    """ExportFailed where an entry is wrong."""
     count = int(wrong.sum())
     if count:
         row, label = (int(i) for i in wrong.nonzero()[0])
@@ -120,7 +121,7 @@ def _ends(calibrator: Any, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     return tried.amin(0) - PROBABILITIES, tried.amax(0) + PROBABILITIES
 
 
-def _far_probabilities(run: SavedModel, v: Tensor, got: Tensor) -> Tensor:
+def far_probabilities(run: SavedModel, v: Tensor, got: Tensor) -> Tensor:
     """Of the logit itself, or of a neighbouring number: where a map has a step."""
     near = [v, *(torch.nextafter(v, torch.full_like(v, end)) for end in (-torch.inf, torch.inf))]
     errors = [(run.predictor.probabilities(each.double()) - got).abs() for each in near]

@@ -11,7 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from labelset.export.check import Exported, compare, failing
-from labelset.export.pipeline import Pipeline, about, opened
+from labelset.export.network import (
+    Begun,
+    compare_network,
+    graph_of,
+    joined,
+    taken,
+    tokeniser_of,
+)
+from labelset.export.pipeline import Pipeline, about, begins, opened
 from labelset.files import optional, write_bytes
 from labelset.model import SavedModel
 from labelset.torch_private import DispatchMode
@@ -27,7 +35,8 @@ LARGEST = (1 << 31) - 1
 def to_onnx(
     run: SavedModel | str | Path, path: str | Path, *, decisions: bool = True, seed: int = 0
 ) -> None:
-    """Write an ONNX file of all that the run does after its encoder.
+    """Write an ONNX file of all that the run does after its encoder, or, where that is a network
+    that was trained with its head, from tokens or pixels on.
 
     Input `features` (rows, width), or `scores` (rows, labels) where the run has no head; outputs
     `logits`, `probabilities` and, unless `decisions` is False, `decisions` (bool), (rows, labels)
@@ -42,18 +51,34 @@ def to_onnx(
     ...     (Path(folder) / "model.onnx").stat().st_size > 500
     True
     """
-    write_bytes(Path(path), onnx_file(opened(run), decisions, seed))
+    saved = opened(run)
+    write_bytes(Path(path), onnx_file(saved, decisions, seed))
+    if begins(saved) and (tokeniser := tokeniser_of(saved)) is not None:
+        write_bytes(beside(path), tokeniser)
+
+
+def beside(path: str | Path) -> Path:
+    """Where the tokeniser of a file goes.
+
+    >>> str(beside("run.onnx"))
+    'run.tokenizer.json'
+    """
+    return Path(path).with_suffix(".tokenizer.json")
 
 
 def onnx_file(run: SavedModel, decisions: bool, seed: int) -> bytes:
     """What `to_onnx` writes, held to the run."""
     pipeline = Pipeline(run, decisions).eval()
-    content = model_bytes(run, pipeline)
-    compare(run, pipeline, session(content), seed)
+    begun = Begun(run) if begins(run) else None
+    content = model_bytes(run, pipeline, begun)
+    if begun is None:
+        compare(run, pipeline, session(content), seed)
+    else:
+        compare_network(run, begun, pipeline, session(content), seed)
     return content
 
 
-def model_bytes(run: SavedModel, pipeline: Pipeline) -> bytes:
+def model_bytes(run: SavedModel, pipeline: Pipeline, begun: Begun | None = None) -> bytes:
     """The file, not yet tried."""
     helper = optional("onnx.helper", "ONNX files", "onnx")
     name = "scores" if pipeline.model is None else "features"
@@ -69,7 +94,7 @@ def model_bytes(run: SavedModel, pipeline: Pipeline) -> bytes:
     ]
     inputs = [described(name, pipeline.dtype, pipeline.width)]
     drawn = helper.make_graph(graph.nodes, "labelset", inputs, outputs, graph.constants)
-    facts = about(run, pipeline)
+    facts = about(run, pipeline) | ({} if begun is None else {"labelset.input": taken(run)})
     opset = helper.make_opsetid("", OPSET)
     model = helper.make_model(
         drawn,
@@ -79,6 +104,8 @@ def model_bytes(run: SavedModel, pipeline: Pipeline) -> bytes:
         producer_version=facts["labelset.version"],
         doc_string=f"{name}: {pipeline.taken}",
     )
+    if begun is not None:
+        model = joined(graph_of(begun, OPSET, IR), model)
     helper.set_model_props(model, facts)
     if model.ByteSize() > LARGEST:
         raise ValueError(
@@ -98,10 +125,11 @@ def session(content: bytes) -> Exported:
     options.log_severity_level = 3
     with failing("onnxruntime does not read the exported model"):
         held = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    name = held.get_inputs()[0].name
+    names = [each.name for each in held.get_inputs()]
 
-    def run(x: Tensor) -> list[Tensor]:
-        return [torch.from_numpy(out) for out in held.run(None, {name: x.numpy()})]
+    def run(*given: Tensor) -> list[Tensor]:
+        inputs = {name: x.numpy() for name, x in zip(names, given, strict=True)}
+        return [torch.from_numpy(out) for out in held.run(None, inputs)]
 
     return run
 

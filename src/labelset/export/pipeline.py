@@ -25,11 +25,21 @@ from labelset.model import SavedModel
 OUTPUTS = ("logits", "probabilities", "decisions")
 
 
+def begins(run: SavedModel) -> bool:
+    """Whether the graph of a run begins at tokens or pixels."""
+    encoder = run.encoder
+    if encoder is None or encoder.module is None or run.head is None:
+        return False
+    several = int(getattr(encoder, "windows", 1)) > 1  # how many is in no shape
+    return not several and encoder.name in ("transformer", "text", "vision", "conv")
+
+
 class Pipeline(nn.Module):
     """All that a run does after its encoder, in the run's own order and precision.
 
     The scaling of the `features` encoder is part of it. Other encoders come before it: it takes
-    what they give. A run without a model takes scores.
+    what they give. A run without a model takes scores, and so does one whose head attends to tokens
+    or patches: the head belongs to the network.
 
     decisions: whether label sets come out too; False for a rule that looks at several rows.
 
@@ -46,7 +56,13 @@ class Pipeline(nn.Module):
         predictor.probabilities(torch.zeros(1, n))  # an error of its own where there are none
         if decisions:
             _refuse_rule(predictor.rule, n)
-        self.model = None if run.model is None else scoring_of(run.model)
+        attends = run.head is not None and run.head.places
+        if attends and not begins(run):
+            raise ValueError(
+                "cannot export a head that attends to the tokens of several windows: how many are "
+                "there is in no graph; train with windows=1, or give the run itself"
+            )
+        self.model = None if run.model is None or attends else scoring_of(run.model)
         self.width = n if self.model is None else self.model.width
         encoder = None if run.model is None else run.encoder
         scales = encoder is not None and encoder.name == "features"

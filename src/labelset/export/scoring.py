@@ -33,8 +33,6 @@ def scoring_of(model: Any) -> Scoring:
     4
     """
     if isinstance(model, Head):
-        if model.places:
-            raise ValueError(f"cannot export a head that attends to tokens or patches; {OTHERS}")
         return product_of(model)
     return Mixture(model) if isinstance(model, Blend) else Estimate(model)
 

@@ -48,6 +48,11 @@ def to_torch(
 def torch_file(run: SavedModel, decisions: bool, seed: int) -> bytes:
     """What `to_torch` writes, held to the run."""
     pipeline = Pipeline(run, decisions).eval()
+    if run.head is not None and run.head.places:
+        raise ValueError(
+            "a torch.export program begins at features, and the head attends to tokens or patches: "
+            "export an ONNX file, which begins before the network (to_onnx, --onnx)"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, about its own insides
         content = _saved(run, pipeline)
