@@ -5,6 +5,33 @@
 
 #ifndef CONFUSION_TYPES
 #define CONFUSION_TYPES /* what builds for all widths share */
+/* Every step of a loss of sums, by the name that formulas have for it; its number is its place here. */
+#define RATIO_STEPS(X)                                                                             \
+    X(input, sum[i])                                                                               \
+    X(constant, k)                                                                                 \
+    X(neg, -a[i])                                                                                  \
+    X(add, a[i] + b[i])                                                                            \
+    X(sub, a[i] - b[i])                                                                            \
+    X(mul, a[i] * b[i])                                                                            \
+    X(reciprocal, 1.0 / a[i])                                                                      \
+    X(unit, 1.0 / (1.0 + a[i]))                                                                    \
+    X(where, a[i] != 0.0 ? b[i] : c[i])                                                            \
+    X(min, (a[i] < b[i]) | (a[i] != a[i]) ? a[i] : b[i])                                           \
+    X(max, (a[i] > b[i]) | (a[i] != a[i]) ? a[i] : b[i])                                           \
+    X(gt, a[i] > b[i])                                                                             \
+    X(ge, a[i] >= b[i])                                                                            \
+    X(eq, a[i] == b[i])                                                                            \
+    X(abs, fabs(a[i]))                                                                             \
+    X(sqrt, sqrt(a[i]))                                                                            \
+    X(exp, exp(a[i]))                                                                              \
+    X(decay, exp(-fabs(a[i])))                                                                     \
+    X(log, log(a[i]))                                                                              \
+    X(log1p, log1p(a[i]))                                                                          \
+    X(tanh, tanh(a[i]))                                                                            \
+    X(power, pow(a[i], k))
+#define NUMBERED(name, value) RATIO_##name,
+enum { RATIO_STEPS(NUMBERED) RATIO_COUNT };
+#undef NUMBERED
 /* How many steps a loss of sums has, and which of them are its value and its slopes. */
 typedef struct {
     int32_t steps, outputs[5];
@@ -42,12 +69,13 @@ typedef struct {
 #endif
 
 /* ---- The loss of a line's sums and its slopes, in double precision: lines are few, and sums may cancel.
- * The steps are those of the formula; kernels/confusion.py has their numbers. ---- */
+ * The steps are those of the formula. ---- */
 
 #define EACH(value)                                                                                \
     for (long i = 0; i < n; i++) o[i] = (value);                                                   \
     break;
 
+#define RUN(name, value) case RATIO_##name: EACH(value)
 /* Runs the steps over `n` lines from the `first`; each step has BLOCK places in `x`. */
 static void NAME(evaluate)(const Ratio *f, double *x, long first, long n) {
     for (int32_t s = 0; s < f->head->steps; s++) {
@@ -56,31 +84,11 @@ static void NAME(evaluate)(const Ratio *f, double *x, long first, long n) {
         const double k = f->numbers[s], *sum = f->sums + step[1] * f->stride + first;
         double *o = x + s * BLOCK;
         switch (step[0]) {
-            case 0: EACH(sum[i])
-            case 1: EACH(k)
-            case 2: EACH(-a[i])
-            case 3: EACH(a[i] + b[i])
-            case 4: EACH(a[i] - b[i])
-            case 5: EACH(a[i] * b[i])
-            case 6: EACH(1.0 / a[i])
-            case 7: EACH(1.0 / (1.0 + a[i]))
-            case 8: EACH(a[i] != 0.0 ? b[i] : c[i])
-            case 9: EACH((a[i] < b[i]) | (a[i] != a[i]) ? a[i] : b[i])
-            case 10: EACH((a[i] > b[i]) | (a[i] != a[i]) ? a[i] : b[i])
-            case 11: EACH(a[i] > b[i])
-            case 12: EACH(a[i] >= b[i])
-            case 13: EACH(a[i] == b[i])
-            case 14: EACH(fabs(a[i]))
-            case 15: EACH(sqrt(a[i]))
-            case 16: EACH(exp(a[i]))
-            case 17: EACH(exp(-fabs(a[i])))
-            case 18: EACH(log(a[i]))
-            case 19: EACH(log1p(a[i]))
-            case 20: EACH(tanh(a[i]))
-            case 21: EACH(pow(a[i], k))
+            RATIO_STEPS(RUN)
         }
     }
 }
+#undef RUN
 #undef EACH
 
 /* Lines first..last: their losses by their sums and their weights are added up, and the slopes of the

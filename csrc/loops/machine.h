@@ -1,8 +1,58 @@
 /* A formula run step by step over a block of numbers: each step is one loop over buffers that stay in
- * the nearest cache. Steps are what kernels/native/program.py wrote; see there for what each one means. */
+ * the nearest cache. Steps are what kernels/native/program.py wrote. */
 
 #ifndef MACHINE_TYPES
 #define MACHINE_TYPES /* what builds for all widths share */
+/* Every step: a name for C, the one that kernels/native/program.py writes it by, and what it does with
+ * registers a, b, c, d and constants k, l. Its number is its place here, and nowhere else. The results of a
+ * sigmoid follow: LOGISTIC_OP plus the bits of those that are wanted. */
+#define STEPS(X)                                                                                   \
+    X(add, "add", EACH, a[i] + b[i])                                                               \
+    X(sub, "sub", EACH, a[i] - b[i])                                                               \
+    X(mul, "mul", EACH, a[i] * b[i])                                                               \
+    X(div, "div", EACH, a[i] / b[i])                                                               \
+    X(min, "min", EACH, LEAST(a[i], b[i]))                                                         \
+    X(max, "max", EACH, MOST(a[i], b[i]))                                                          \
+    X(min_k, "min k", EACH, LEAST(a[i], k))                                                        \
+    X(max_k, "max k", EACH, MOST(a[i], k))                                                         \
+    X(ak_plus_l, "a k + l", EACH, a[i] * k + l)                                                    \
+    X(ak, "a k", EACH, a[i] * k)                                                                   \
+    X(k_over_a, "k / a", EACH, k / a[i])                                                           \
+    X(ab_plus_c, "a b + c", EACH, a[i] * b[i] + c[i])                                              \
+    X(ab_minus_c, "a b - c", EACH, a[i] * b[i] - c[i])                                             \
+    X(c_minus_ab, "c - a b", EACH, c[i] - a[i] * b[i])                                             \
+    X(ak_plus_bl, "a k + b l", EACH, a[i] * k + b[i] * l)                                          \
+    X(abk, "a b k", EACH, a[i] * b[i] * k)                                                         \
+    X(abc, "a b c", EACH, a[i] * b[i] * c[i])                                                      \
+    X(ab_plus_k, "a b + k", EACH, a[i] * b[i] + k)                                                 \
+    X(where_gt, "gt ?", WHERE, a[i] > b[i])                                                        \
+    X(where_ge, "ge ?", WHERE, a[i] >= b[i])                                                       \
+    X(where_eq, "eq ?", WHERE, a[i] == b[i])                                                       \
+    X(where_gt_k, "gt k ?", WHERE, a[i] > k)                                                       \
+    X(where_ge_k, "ge k ?", WHERE, a[i] >= k)                                                      \
+    X(where_lt_k, "lt k ?", WHERE, a[i] < k)                                                       \
+    X(where_le_k, "le k ?", WHERE, a[i] <= k)                                                      \
+    X(where_eq_k, "eq k ?", WHERE, a[i] == k)                                                      \
+    X(where, "where", WHERE, a[i] != 0.0f)                                                         \
+    X(gt, "gt", EACH, a[i] > b[i] ? 1.0f : 0.0f)                                                   \
+    X(ge, "ge", EACH, a[i] >= b[i] ? 1.0f : 0.0f)                                                  \
+    X(eq, "eq", EACH, a[i] == b[i] ? 1.0f : 0.0f)                                                  \
+    X(fill, "fill", EACH, k)                                                                       \
+    X(exp, "exp", EACH, NAME(exp)(a[i]))                                                           \
+    X(log, "log", EACH, NAME(log)(a[i]))                                                           \
+    X(log1p, "log1p", EACH, NAME(log1p)(a[i]))                                                     \
+    X(sqrt, "sqrt", EACH, sqrtf(a[i]))                                                             \
+    X(tanh, "tanh", EACH, NAME(tanh)(a[i]))                                                        \
+    X(abs, "abs", EACH, fabsf(a[i]))                                                               \
+    X(decay, "decay", EACH, NAME(decay)(a[i]))                                                     \
+    X(unit, "unit", EACH, 1.0f / (1.0f + a[i]))                                                    \
+    X(log1p_unit, "log1p_unit", EACH, NAME(log1p_unit)(a[i]))                                      \
+    X(power, "power", EACH, NAME(power)(a[i], (double)k + l, 0))                                   \
+    X(odd_power, "odd power", EACH, NAME(power)(a[i], (double)k + l, 1))                           \
+    X(even_power, "even power", EACH, NAME(power)(a[i], (double)k + l, 2))
+#define NUMBERED(id, name, loop, value) OP_##id,
+enum { STEPS(NUMBERED) LOGISTIC_OP };
+#undef NUMBERED
 typedef struct {
     int32_t op, out, a, b, c, d, k, l;
 } Step;
@@ -82,6 +132,7 @@ static inline ALWAYS_INLINE void NAME(logistic)(
     }
 }
 
+#define RUN(id, name, loop, value) case OP_##id: loop(value)
 /* Runs the program over the first `length` numbers (rounded up to whole vectors) of its inputs. */
 static void NAME(play)(Machine *m, long length) {
     const long n = (length + 15) / 16 * 16;
@@ -91,55 +142,14 @@ static void NAME(play)(Machine *m, long length) {
         const float *a = m->reg[s->a], *b = m->reg[s->b], *c = m->reg[s->c], *d = m->reg[s->d];
         const float k = m->constants[s->k], l = m->constants[s->l];
         switch (s->op) {
-            case 0: EACH(a[i] + b[i])
-            case 1: EACH(a[i] - b[i])
-            case 2: EACH(a[i] * b[i])
-            case 3: EACH(a[i] / b[i])
-            case 4: EACH(LEAST(a[i], b[i]))
-            case 5: EACH(MOST(a[i], b[i]))
-            case 6: EACH(LEAST(a[i], k))
-            case 7: EACH(MOST(a[i], k))
-            case 8: EACH(a[i] * k + l)
-            case 9: EACH(a[i] * k)
-            case 10: EACH(k / a[i])
-            case 11: EACH(a[i] * b[i] + c[i])
-            case 12: EACH(a[i] * b[i] - c[i])
-            case 13: EACH(c[i] - a[i] * b[i])
-            case 14: EACH(a[i] * k + b[i] * l)
-            case 15: EACH(a[i] * b[i] * k)
-            case 16: EACH(a[i] * b[i] * c[i])
-            case 17: EACH(a[i] * b[i] + k)
-            case 20: WHERE(a[i] > b[i])
-            case 21: WHERE(a[i] >= b[i])
-            case 22: WHERE(a[i] == b[i])
-            case 23: WHERE(a[i] > k)
-            case 24: WHERE(a[i] >= k)
-            case 25: WHERE(a[i] < k)
-            case 26: WHERE(a[i] <= k)
-            case 27: WHERE(a[i] == k)
-            case 28: WHERE(a[i] != 0.0f)
-            case 29: EACH(a[i] > b[i] ? 1.0f : 0.0f)
-            case 30: EACH(a[i] >= b[i] ? 1.0f : 0.0f)
-            case 31: EACH(a[i] == b[i] ? 1.0f : 0.0f)
-            case 32: EACH(k)
-            case 40: EACH(NAME(exp)(a[i]))
-            case 41: EACH(NAME(log)(a[i]))
-            case 42: EACH(NAME(log1p)(a[i]))
-            case 43: EACH(sqrtf(a[i]))
-            case 44: EACH(NAME(tanh)(a[i]))
-            case 45: EACH(fabsf(a[i]))
-            case 46: EACH(NAME(decay)(a[i]))
-            case 47: EACH(1.0f / (1.0f + a[i]))
-            case 48: EACH(NAME(log1p_unit)(a[i]))
-            case 50: EACH(NAME(power)(a[i], (double)k + l, 0))
-            case 51: EACH(NAME(power)(a[i], (double)k + l, 1))
-            case 52: EACH(NAME(power)(a[i], (double)k + l, 2))
+            STEPS(RUN)
             LOGISTIC(1) LOGISTIC(2) LOGISTIC(3) LOGISTIC(4) LOGISTIC(5) LOGISTIC(6) LOGISTIC(7)
             LOGISTIC(8) LOGISTIC(9) LOGISTIC(10) LOGISTIC(11) LOGISTIC(12) LOGISTIC(13)
             LOGISTIC(14) LOGISTIC(15)
         }
     }
 }
+#undef RUN
 #undef EACH
 #undef WHERE
 #undef LEAST

@@ -28,7 +28,6 @@
 #define UNIT (64 * BLOCK)
 #define REGISTERS 64 /* as in kernels/native/program.py */
 #define COLUMNS 8
-#define LOGISTIC_OP 64
 #define NOTHING (-FLT_MAX)
 #define LOWER(x, y) ((x) < (y) ? (x) : (y))
 enum { DENSE_BITS, DENSE_SOFT, SPARSE };
@@ -298,9 +297,36 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, "_native_loops", "Losses and their gradients.", -1, methods};
+
+/* The names of steps, in the order of their numbers. */
+static int add_names(PyObject *m, const char *called, const char *const *names, Py_ssize_t count) {
+    PyObject *all = PyTuple_New(count);
+    for (Py_ssize_t i = 0; all && i < count; i++) {
+        PyObject *name = PyUnicode_FromString(names[i]);
+        if (name)
+            PyTuple_SET_ITEM(all, i, name);
+        else
+            Py_CLEAR(all);
+    }
+    if (all && !PyModule_AddObject(m, called, all)) return 0;
+    Py_XDECREF(all);
+    return -1;
+}
+
 PyMODINIT_FUNC PyInit__native_loops(void) {
+#define NAMED(id, name, loop, value) name,
+    static const char *const steps[] = {STEPS(NAMED)};
+#undef NAMED
+#define NAMED(name, value) #name,
+    static const char *const ratio_steps[] = {RATIO_STEPS(NAMED)};
+#undef NAMED
     PyObject *m = PyModule_Create(&module);
-    if (m) PyModule_AddIntConstant(m, "UNIT", UNIT);
-    return m;
+    if (m && !PyModule_AddIntConstant(m, "UNIT", UNIT) &&
+        !PyModule_AddIntConstant(m, "LOGISTIC", LOGISTIC_OP) &&
+        !add_names(m, "STEPS", steps, LOGISTIC_OP) &&
+        !add_names(m, "RATIO_STEPS", ratio_steps, RATIO_COUNT))
+        return m;
+    Py_XDECREF(m);
+    return NULL;
 }
 #endif

@@ -1,6 +1,9 @@
 from typing import Any
 
 UNIT: int
+LOGISTIC: int
+STEPS: tuple[str, ...]
+RATIO_STEPS: tuple[str, ...]
 
 def separable(*args: Any) -> bool: ...
 def decisions(*args: Any) -> bool: ...

@@ -114,11 +114,6 @@ def _by_native(
 # ---- in C, ratios in double precision: the steps of a formula as they stand ----------------------
 
 
-# in the order of the numbers that _native_ratio.h knows them by
-OPERATIONS = (
-    *("input", "constant", "neg", "add", "sub", "mul", "reciprocal", "unit", "where", "min", "max"),
-    *("gt", "ge", "eq", "abs", "sqrt", "exp", "decay", "log", "log1p", "tanh", "power"),
-)
 SWAPPED = {"lt": "gt", "le": "ge"}
 
 
@@ -152,7 +147,7 @@ def _encoded(step: Step) -> list[int]:
         op = "log1p"
     elif op in SWAPPED:
         op, args = SWAPPED[op], args[::-1]
-    return [OPERATIONS.index(op), *args, *[0] * (3 - len(args))]
+    return [loops.RATIO_STEPS.index(op), *args, *[0] * (3 - len(args))]
 
 
 NEAR = 2**20  # entries of a part whose slopes are sooner read again than computed again

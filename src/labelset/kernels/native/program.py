@@ -108,17 +108,13 @@ class _Assembly:
         return self.constants.index(value)
 
 
-# the numbers of the steps in `play` of machine.h; a, b, c, d are registers, k, l constants
-SERIES = {
-    0: ("add", "sub", "mul", "div", "min", "max", "min k", "max k", "a k + l", "a k", "k / a"),
-    11: ("a b + c", "a b - c", "c - a b", "a k + b l", "a b k", "a b c", "a b + k"),
-    20: ("gt ?", "ge ?", "eq ?", "gt k ?", "ge k ?", "lt k ?", "le k ?", "eq k ?", "where"),
-    29: ("gt", "ge", "eq", "fill"),
-    40: ("exp", "log", "log1p", "sqrt", "tanh", "abs", "decay", "unit", "log1p_unit"),
-    50: ("power", "odd power", "even power"),
-}
-CODES = {name: first + k for first, names in SERIES.items() for k, name in enumerate(names)}
-LOGISTIC = 64  # plus the bits of the results that are wanted
+try:
+    from labelset.kernels._native_loops import LOGISTIC, STEPS
+except ImportError:  # nothing runs a program
+    LOGISTIC, STEPS = 0, ()
+CODES = {name: number for number, name in enumerate(STEPS)}
+"""The steps of machine.h; a, b, c, d in their names are registers, k, l constants. After them comes
+`LOGISTIC`, plus the bits of the results of a sigmoid that are wanted."""
 SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 
 
