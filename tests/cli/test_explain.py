@@ -73,7 +73,7 @@ def test_lines_to_read_move_no_cursor(run, capsys, monkeypatch):
     ("more", "words"),
     [
         (["ROWS", "--explain", "0"], "--explain must be"),
-        (["ROWS", "--to", "text"], "--to text is for reasons: give --explain"),
+        (["ROWS", "--explain", "--to", "npz"], "--to npz is no text to print: give --out FILE"),
         (["test", "--explain"], "--explain needs rows to read"),
     ],
 )

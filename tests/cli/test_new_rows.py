@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow
 import pytest
+from pyarrow import parquet
 
 from labelset.cli import main
 from labelset.data import load
@@ -472,12 +473,54 @@ def test_top_and_thresholds_take_the_place_of_the_rule(run, folder, table, capsy
         assert ("off" in row["names"]) == (each["off"] >= 0.2)
 
 
-def test_the_ending_of_out_says_what_is_written(run, folder, table, tmp_path, capsys):
-    source, out = folder / "ending.csv", tmp_path / "p.csv"
+def written(path):
+    """What a file of predictions holds: ids, names of the labels, and their probabilities."""
+    if path.suffix == ".parquet":
+        rows = parquet.read_table(path).to_pylist()
+        return [(row["id"], row["labels"], row["probabilities"]) for row in rows]
+    if path.suffix == ".npz":
+        held = np.load(path)
+        return [
+            (str(name), held["names"][on == 1].tolist(), p[on == 1].tolist())
+            for name, on, p in zip(held["ids"], held["labels"], held["probabilities"], strict=True)
+        ]
+    if path.suffix == ".jsonl":
+        rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        return [(row["id"], row["names"], row["probabilities"]) for row in rows]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    cells = csv.DictReader(lines, delimiter="\t" if path.suffix == ".tsv" else ",")
+    return [
+        (line["id"], *(list(filter(None, line[c].split("|"))) for c in ("labels", "probabilities")))
+        for line in cells
+    ]
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "parquet", "npz"])
+def test_the_ending_of_out_says_what_is_written(run, folder, table, tmp_path, form, capsys):
+    source = folder / "ending.csv"
     write_csv(source, ["key", *COLUMNS], table)
-    assert main(["predict", run, str(source), "--out", str(out)]) == 0
-    lines = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
-    assert [line["id"] for line in lines] == table["key"]
+    found = {}
+    for kind in (form, "jsonl"):
+        out = tmp_path / f"p.{kind}"
+        assert main(["predict", run, str(source), "--out", str(out)]) == 0
+        found[kind] = written(out)
+    assert [name for name, *_ in found[form]] == table["key"]
+    for (_, names, p), (_, wanted, chances) in zip(found[form], found["jsonl"], strict=True):
+        assert names == wanted
+        assert [float(value) for value in p] == pytest.approx(chances, abs=1e-6)
+    sets = tmp_path / "p.npy"
+    assert main(["predict", run, str(source), "--out", str(sets)]) == 0
+    assert np.load(sets).sum(1).tolist() == [len(names) for _, names, _ in found[form]]
+
+
+def test_an_ending_that_nothing_is_written_as_is_an_error(run, folder, table, tmp_path, capsys):
+    source, out = folder / "ending.csv", tmp_path / "p.xlsx"
+    write_csv(source, ["key", *COLUMNS], table)
+    assert main(["predict", run, str(source), "--out", str(out)]) == 2
+    assert ".parquet" in capsys.readouterr().err
+    assert not out.exists()
+    assert main(["predict", run, str(source), "--out", str(out), "--to", "csv"]) == 0
+    assert out.read_text().startswith("row,id,labels")
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -16,9 +13,20 @@ from typing import IO, TYPE_CHECKING, Any
 
 from labelset import check, data, model
 from labelset.cli.options import settings, writable
+from labelset.cli.predicted import (
+    ENDINGS,
+    READABLE,
+    Predicted,
+    as_arrays,
+    as_columns,
+    as_lines,
+    ending,
+    write_arrays,
+    write_parquet,
+)
 from labelset.files import write_with
 from labelset.ranks import Ranks, under_torchrun
-from labelset.terminal import printable
+from labelset.terminal import phase, progress
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,15 +42,17 @@ read as the run's own were: columns by their names, wherever they stand, with th
 picture columns that it remembers, from any format that training reads, or from standard input (`-`
 with --format), batch by batch: memory holds one batch however long the input is. Columns that the
 model does not know are left alone; a missing one is an error. Scores of a model of your own are
-given with --scores. Out comes one JSON object per row, or a CSV line: labels, and their
-probabilities. Under torchrun the ranks take turns with the batches, and what comes out is the same.
+given with --scores. Out comes what the ending of --out says, with the ids of the rows: .jsonl (an
+object per row), .csv, .tsv, .parquet (labels and their probabilities), .npz (`labels` as 0 and 1,
+`probabilities`, `names`, `ids`), .npy (`labels` alone), .txt to read. Under torchrun the ranks take
+turns with the batches, and what comes out is the same.
 
 --explain says why, in `why` of the JSON, in a column of the CSV, or in lines to read (--to text,
 which is what a terminal gets): of each predicted label the score (before any calibrator), and what
 adds most to it: words in quotes, columns, or squares of a picture; `(base)` is where every row
 begins, `(rest)` all that is not listed. They add up to the score.
 
-In CSV output labels stand between `|`; a `|` or `\\` within a name is written `\\|` or `\\\\`.
+In CSV and TSV labels stand between `|`; a `|` or `\\` within a name is written `\\|` or `\\\\`.
 A cell that a spreadsheet would take for a formula (=, +, -, @ or ' in front) begins with a '."""
 
 
@@ -54,7 +64,10 @@ def add(verb: Any) -> None:
     )
     verb.add_argument("--scores", action="store_true", help="ROWS are scores (.npy, .npz)")
     verb.add_argument(
-        "--format", choices=FORMATS, help="of ROWS, where no ending says so, as for - (jsonl)"
+        "--format",
+        choices=FORMATS,
+        metavar="FORMAT",
+        help=f"of ROWS, where no ending says so, as for -: {', '.join(FORMATS)} (jsonl)",
     )
     verb.add_argument("--text", metavar="KEY", help="the column of the text (as in training)")
     verb.add_argument(
@@ -76,7 +89,11 @@ def add(verb: Any) -> None:
         "(repeatable; the others by the rule of the run); with --top at most K of them",
     )
     verb.add_argument(
-        "--to", choices=("jsonl", "csv", "text"), help="what comes out (as --out ends, else jsonl)"
+        "--to",
+        choices=("jsonl", "csv", "tsv", "text", "parquet", "npz", "npy"),
+        metavar="FORM",
+        help="what comes out, where --out does not say by its ending: jsonl, csv, tsv, text, "
+        "parquet, npz, npy (jsonl)",
     )
     verb.add_argument(
         "--explain",
@@ -98,31 +115,42 @@ def run(args: argparse.Namespace) -> None:
     opened, ranks = model.SavedModel.open(args.model), Ranks.running()
     if args.source == "-" and ranks.size > 1:
         raise ValueError("standard input cannot be read by several ranks; give a file")
-    if args.json and args.to in ("csv", "text") and not args.out:
+    if args.json and args.to not in (None, "jsonl") and not args.out:
         raise ValueError(f"--json prints rows as JSON, --to asks for {args.to}: give one of them")
-    if args.explain is None and args.to == "text":
-        raise ValueError("--to text is for reasons: give --explain, or --to csv")
     if args.explain is not None:
         check.whole("--explain", args.explain, low=1)
         if args.scores or args.source in ("train", "valid", "test"):
             raise ValueError("--explain needs rows to read, and scores are none: give their file")
-    if args.to is None:
-        read = args.explain is not None and not (args.out or args.json) and sys.stdout.isatty()
-        table = args.out is not None and args.out.lower().endswith(".csv")
-        args.to = "text" if read else "csv" if table else "jsonl"
+    args.to = args.to or _form(args)
+    if args.to not in READABLE and not args.out:
+        raise ValueError(f"--to {args.to} is no text to print: give --out FILE")
     decide = _decider(opened, args)
     if args.out:
         writable(args.out)
-    texts = _in_turns(ranks, _tasks(opened, decide, _pieces(opened, args), args))
+    parts = _in_turns(ranks, _tasks(opened, decide, _pieces(opened, args), args))
     if not ranks.first:
-        for _ in texts:
+        for _ in parts:
             pass  # its share is on the way to the first
     elif args.out:
-        write_with(Path(args.out), lambda file: _write(texts, file))
+        with progress(not args.json):
+            write_with(Path(args.out), lambda file: _write(parts, file, opened.names, args.to))
         print(json.dumps({"written": args.out}) if args.json else args.out)
     else:
-        for text in texts:
+        for text in parts:
             sys.stdout.write(text)
+
+
+def _form(args: argparse.Namespace) -> str:
+    """By the ending of --out; on a terminal reasons are text to read."""
+    if args.out:
+        found = ending(args.out)
+        if found is None:
+            raise ValueError(
+                f"--out {args.out}: a file that ends in {', '.join(ENDINGS)} is due here; name "
+                "it so, or say --to"
+            )
+        return found
+    return "text" if args.explain and not args.json and sys.stdout.isatty() else "jsonl"
 
 
 Decide = Callable[["Tensor"], list[list[int]]]
@@ -173,16 +201,21 @@ def _decider(opened: model.SavedModel, args: argparse.Namespace) -> Decide:
     return decide
 
 
-def _write(texts: Iterator[str], file: IO[bytes]) -> None:
-    for text in texts:
-        file.write(text.encode())
+def _write(parts: Iterator[Any], file: IO[bytes], names: Sequence[str], to: str) -> None:
+    if to in READABLE:
+        for text in parts:
+            file.write(text.encode())
+    elif to == "parquet":
+        write_parquet(parts, file)
+    else:
+        write_arrays(parts, file, names, to)
 
 
-def _in_turns(ranks: Ranks, tasks: Iterator[Callable[[], str]]) -> Iterator[str]:
+def _in_turns(ranks: Ranks, tasks: Iterator[Callable[[], Any]]) -> Iterator[Any]:
     """What each part says, in order: rank r works out every part number r, r + ranks, ..."""
     while some := list(islice(tasks, ranks.size)):
-        mine = some[ranks.rank]() if ranks.rank < len(some) else ""
-        yield from ranks.gathered(mine)
+        mine = some[ranks.rank]() if ranks.rank < len(some) else None
+        yield from (part for part in ranks.gathered(mine) if part is not None)
 
 
 def _pieces(opened: model.SavedModel, args: argparse.Namespace) -> Iterator[Piece]:
@@ -211,19 +244,26 @@ def _pieces(opened: model.SavedModel, args: argparse.Namespace) -> Iterator[Piec
 
 def _tasks(
     opened: model.SavedModel, decide: Decide, pieces: Iterator[Piece], args: argparse.Namespace
-) -> Iterator[Callable[[], str]]:
-    """What will write the lines of each piece; not called, it costs nothing."""
+) -> Iterator[Callable[[], Any]]:
+    """What will predict each piece; not called, it costs nothing."""
     score = opened.scorer() if opened.can_score else opened.score  # which says what is missing
     explain = None if args.explain is None else model.Explainer(opened, args.explain)
     first = 0
     for rows, ids in pieces:
-        yield partial(_lines, opened, decide, score, explain, rows, ids, first, args)
+        yield partial(_part, opened, decide, score, explain, rows, ids, first, args)
         first += len(rows)
     if not first:
-        yield lambda: _head(args, None)
+        yield lambda: _formed(_nothing(opened, args), args.to)
 
 
-def _lines(
+def _nothing(opened: model.SavedModel, args: argparse.Namespace) -> Predicted:
+    import torch
+
+    none: list[list[model.Reason]] | None = None if args.explain is None else []
+    return Predicted(0, opened.names, None, [], torch.zeros(0, len(opened.names)), none)
+
+
+def _part(
     opened: model.SavedModel,
     decide: Decide,
     score: Callable[[data.Dataset], Tensor],
@@ -232,66 +272,22 @@ def _lines(
     ids: Sequence[str] | None,
     first: int,
     args: argparse.Namespace,
-) -> str:
-    """The lines of some rows, of which the first has this number."""
-    predictor = opened.predictor
+) -> Any:
+    """Some rows, of which the first has this number, in the form that was asked for."""
+    phase(f"predicting, {first:,} rows are done")
     try:
         scores = model.all_numbers(score(rows)) if isinstance(rows, data.Dataset) else rows
     except model.NoScore as error:
         raise ValueError(error.about(f"{args.source}: row", first + error.row)) from None
-    p = predictor.probabilities(scores)
-    sets, lines = decide(p), [_head(args, ids) if first == 0 else ""]
-    why: Iterator[model.Reason] = iter(())
+    p = opened.predictor.probabilities(scores)
+    sets, reasons = decide(p), None
     if explain is not None and isinstance(rows, data.Dataset):
         why = explain(rows, sets, scores, first)
-    for i, on in enumerate(sets):
-        chances = [round(x, 6) for x in p[i, on].tolist()]
-        name = {} if ids is None else {"id": ids[i]}
-        names, reasons = [opened.names[j] for j in on], [*islice(why, len(on))]
-        if args.to == "csv":
-            joined = "|".join(map(_escaped, names))
-            cells = [*name.values(), joined, "|".join(map(str, chances))]
-            cells += ["|".join(_escaped(r.sum_of_terms()) for r in reasons)] if explain else []
-            lines.append(_csv_line([first + i, *map(_safe, cells)]))
-        elif args.to == "text":
-            lines.append(_text(first + i, name.get("id"), chances, reasons))
-        else:
-            item: dict[str, Any] = {"row": first + i, **name, "labels": on, "names": names}
-            item["probabilities"] = chances
-            item |= {"why": [reason.as_json() for reason in reasons]} if explain else {}
-            lines.append(json.dumps(item, ensure_ascii=False) + "\n")
-    return "".join(lines)
+        reasons = [[*islice(why, len(on))] for on in sets]
+    return _formed(Predicted(first, opened.names, ids, sets, p, reasons), args.to)
 
 
-def _text(
-    row: int, name: str | None, chances: Sequence[float], reasons: Sequence[model.Reason]
-) -> str:
-    """A row, and below it a line for each label."""
-    lines = [f"row {row}" if name is None else f"row {row}, {name}"]
-    lines += [
-        f"  {reason.label}, probability {p:.3f}: {reason.sum_of_terms()}"
-        for reason, p in zip(reasons, chances, strict=True)
-    ]
-    return "".join(f"{printable(line)}\n" for line in lines + ["  no label"][len(reasons) :])
-
-
-def _escaped(part: str) -> str:
-    return re.sub(r"([\\|])", r"\\\1", part)
-
-
-def _head(args: argparse.Namespace, ids: Sequence[str] | None) -> str:
-    name = [] if ids is None else ["id"]
-    why = [] if args.explain is None else ["why"]
-    line = ["row", *name, "labels", "probabilities", *why]
-    return _csv_line(line) if args.to == "csv" else ""
-
-
-def _safe(cell: str) -> str:
-    """Not to be taken for a formula by a spreadsheet; one ' comes off again on reading."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "'", "\t", "\r")) else cell
-
-
-def _csv_line(cells: list[Any]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue()
+def _formed(rows: Predicted, to: str) -> Any:
+    if to in READABLE:
+        return as_lines(rows, to)
+    return as_columns(rows) if to == "parquet" else as_arrays(rows)
