@@ -202,6 +202,33 @@ def test_the_page_names_every_verb():
     assert [verb for verb in VERBS if f"`{verb}`" not in named] == []
 
 
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ("compare digits --otu x", "labelset compare has no option --otu: did you mean '--out'?"),
+        ("train digits --out x --ephocs=3", "no option --ephocs: did you mean '--epochs'?"),
+        ("data inspect digits --jsno", "labelset data inspect has no option --jsno"),
+        ("compare digits --out x --effort nromal", "no 'nromal': did you mean 'normal'?"),
+        ("data inspcet digits", "no 'inspcet': did you mean 'inspect'?"),
+        ("compare digits --out x --losses bec", "no loss is called 'bec': did you mean 'bce'?"),
+        ("compare digits --out x --optimise f1-mikro", "did you mean 'f1-micro'?"),
+        ("comprae digits", "did you mean 'compare'?"),
+        ("list losses bec", "too many words: bec"),
+    ],
+)
+def test_what_is_misspelt_is_asked_back(words, asked, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    try:
+        status = main(words.split())
+    except SystemExit as stop:
+        status = stop.code
+    assert status == 2
+    said = capsys.readouterr().err
+    assert asked in said
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 # ---- JSON ----------------------------------------------------------------------------------------
 
 

@@ -37,13 +37,19 @@ __all__ = [
 ]
 
 
+FEW = 16
+"""Names listed where one of them was probably meant and there are many."""
+
+
 def nearest(wrong: str, names: Iterable[str]) -> str:
     """The hint of an error about a name: the nearest right one, then all of them."""
     names = sorted(names)
     folded = {name.casefold(): name for name in names}
     close = difflib.get_close_matches(wrong.casefold(), folded, n=1, cutoff=0.5)
     hint = f"did you mean {folded[close[0]]!r}? " if close else ""
-    return f"{hint}known: {', '.join(names) or 'none'}"
+    some = names[:FEW] if close and len(names) > 2 * FEW else names
+    more = f" and {len(names) - len(some):,} more" if len(some) < len(names) else ""
+    return f"{hint}known: {', '.join(some) or 'none'}{more}"
 
 
 def number(
@@ -92,5 +98,9 @@ def whole(name: str, value: Any, *, low: int = 0) -> int:
 def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+        near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.6)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(
+            f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}{hint}"
+        )
     return value

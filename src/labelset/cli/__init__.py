@@ -91,6 +91,7 @@ def _shown(message: str) -> str:
 def _run(argv: Sequence[str]) -> int | None:
     verb = argv[0] if argv else ""
     parser = make_parser([verb] if verb in VERBS else [])
+    _Parser.given = argv
     if verb and verb not in VERBS and not verb.startswith("-"):
         parser.error(f"no verb is called {verb!r}: {check.nearest(verb, VERBS)}")
     with_file(parser, argv)
@@ -104,10 +105,41 @@ def _run(argv: Sequence[str]) -> int | None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Wrong arguments are bad input too: one line, and exit status 2."""
+    """Wrong arguments are bad input too: one line, and exit status 2; what is misspelt is asked
+    back, be it an option or one of its words."""
+
+    given: Sequence[str] = ()
+    """The words of the command line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"labelset: {_shown(message)} (see {self.prog} --help)\n")
+        leaf = chosen(self, self.given) if self.given else None
+        parser = self if leaf is None else leaf[1]
+        choice = CHOICE.fullmatch(message)
+        unknown = _unknown_option(parser, self.given)
+        if unknown is not None:
+            message = unknown
+        elif choice is not None:
+            words = re.findall(r"[^\s,']+", choice[3])
+            message = f"{choice[1]}: no {choice[2]!r}: {check.nearest(choice[2], words)}"
+        elif message.startswith("unrecognized arguments: "):
+            message = f"{message.replace('unrecognized arguments', 'too many words')}"
+        self.exit(2, f"labelset: {_shown(message)} (see {parser.prog} --help)\n")
+
+
+CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
+
+
+def _unknown_option(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
+    """The first option that there is not, and the one that was perhaps meant."""
+    known = [option for action in parser._actions for option in action.option_strings]
+    for word in words:
+        name = word.partition("=")[0]
+        if word == "--":
+            break
+        if name.startswith("--") and not any(option.startswith(name) for option in known):
+            near = check.nearest(name, [option for option in known if option.startswith("--")])
+            return f"{parser.prog} has no option {name}: {near}"
+    return None
 
 
 class _Help(argparse.HelpFormatter):
