@@ -176,3 +176,21 @@ def test_sentences_are_broken_between_words(at):
     lines = wrapped(sentence).split("\n")
     assert max(map(len, lines)) < 60
     assert {word for line in lines for word in line.split()} == {"one-two", "three"}
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_what_follows_a_name_stays_in_its_column(columns, at):
+    at(columns)
+    line = "commonest       " + ", ".join(f"label {i}" for i in range(40))
+    shown = wrapped(f"{line}\n  remedy: {'fit a rule, ' * 20}\nshort").split("\n")
+    assert max(map(len, shown)) < columns
+    assert shown[0].startswith("commonest       label 0")
+    assert shown[1].startswith(" " * 16)
+    assert shown[1][16] != " "
+    remedy = next(i for i, text in enumerate(shown) if text.startswith("  remedy"))
+    assert shown[remedy + 1].startswith("    ")
+    assert not shown[remedy + 1].startswith("     ")
+    assert shown[-1] == "short"
+    assert " ".join(" ".join(shown).split()) == " ".join(
+        f"{line} remedy: {'fit a rule, ' * 20} short".split()
+    )

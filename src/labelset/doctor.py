@@ -25,10 +25,12 @@ from labelset.metrics.counts import f_score
 from labelset.metrics.ranking import auroc, average_precision
 from labelset.model import Change, Changes, SavedModel, Split
 from labelset.proofs import independent, verify
+from labelset.terminal import width
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
 
 SHOWN = 6  # labels named in a sentence
+WIDEST = 96  # characters of a line
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Finding:
             lines.append(f"labels: {', '.join(self.labels[:SHOWN])}{more}")
         lines += [f"evidence: {self.evidence}", f"remedy: {self.remedy}"]
         return "\n".join(
-            textwrap.fill(line, 96, initial_indent="  " if i else "", subsequent_indent="    ")
+            textwrap.fill(line, _room(), initial_indent="  " if i else "", subsequent_indent="    ")
             for i, line in enumerate(lines)
         )
 
@@ -76,7 +78,12 @@ class Diagnosis:
 
     def __str__(self) -> str:
         body = [str(finding) for finding in self.findings] or ["These checks found no problem."]
-        return "\n\n".join([textwrap.fill(self.summary, 96), *body])
+        return "\n\n".join([textwrap.fill(self.summary, _room()), *body])
+
+
+def _room() -> int:
+    """Characters of a line."""
+    return min(width() or WIDEST, WIDEST)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Only a terminal is treated so. What goes into a file or a pipe is never cut, wra
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -158,13 +159,25 @@ def styled(text: str, code: str) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Broken between words where a terminal is narrower."""
+    """Broken between words where a terminal is narrower; what follows a name and two blanks, or
+    is set in, stays so.
+
+    >>> wrapped("rows  2,407")
+    'rows  2,407'
+    """
     room = width()
     if room is None:
         return text
-    return "\n".join(
-        textwrap.fill(line, room, break_long_words=False, break_on_hyphens=False)
-        for line in text.split("\n")
+    return "\n".join(_wrapped(line, room) for line in text.split("\n"))
+
+
+def _wrapped(line: str, room: int) -> str:
+    if len(line) <= room:
+        return line
+    named, blanks = re.match(r"\s*\S+(?: \S+)*?  +", line), len(line) - len(line.lstrip())
+    hang = named.end() if named and named.end() <= NAME else blanks and blanks + 2
+    return textwrap.fill(
+        line, room, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
     )
 
 

@@ -42,14 +42,15 @@ def add(verb: Any) -> None:
     verb.add_argument(
         "--shapes",
         nargs="+",
-        metavar="ROWSxLABELS",
-        help=f"({' '.join(SHAPES)}; on a GPU also {' '.join(GPU_SHAPES[2:])})",
+        metavar="SHAPE",
+        help=f"ROWSxLABELS ({' '.join(SHAPES)}; on a GPU also {' '.join(GPU_SHAPES[2:])})",
     )
     verb.add_argument(
         "--dtypes",
         nargs="+",
         default=["float32", "bfloat16"],
         choices=bench.DTYPES,
+        metavar="DTYPE",
         help="of the scores: float32, bfloat16, float16 (float32 bfloat16)",
     )
     verb.add_argument("--device", help="cpu or cuda (cuda where there is one)")

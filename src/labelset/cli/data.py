@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from labelset import data
 from labelset.cli.options import add_sides, add_source, asked, loaded, writable
 from labelset.files import write_bytes
-from labelset.terminal import table
+from labelset.terminal import table, wrapped
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,14 +58,14 @@ def run(args: argparse.Namespace) -> None:
         if args.json:
             print(json.dumps({"guess": doubtful.guess.as_json()}))
         else:
-            print("\n".join(doubtful.guess.described()))
+            print(wrapped("\n".join(doubtful.guess.described())))
         raise asked(args, doubtful) from None
     report, guess = data.inspect(dataset), dataset.card.get("guess")
     if args.json:
         print(json.dumps(report.as_json() | ({"guess": guess} if guess else {})))
         return
     if guess:
-        print("\n".join([*guess["described"], "", "read as", *guess["explained"], ""]))
+        print(wrapped("\n".join([*guess["described"], "", "read as", *guess["explained"], ""])))
     print(report)
     if guess and guess["flags"]:
         print(f"\nready to use: labelset compare {args.source} {guess['flags']} --out RUN")

@@ -9,7 +9,7 @@ from typing import Any
 
 from labelset import decide, metrics, model, runs
 from labelset.cli.options import add_saving, add_settings, settings, undone
-from labelset.terminal import table
+from labelset.terminal import phase, progress, table
 
 ABOUT = """Fit a rule on the held-out part of a RUN and keep it there, or take the one in a JSON
 file. What would make the metric that the run is for, or another main one, sharply worse on unseen
@@ -34,25 +34,30 @@ def run(args: argparse.Namespace) -> None:
     if args.undo:
         undone(args)
         return
-    saved = model.SavedModel.open(args.model)
-    split = saved.held_out(args.on)
-    p = saved.predictor.probabilities(split.scores)
-    before = _judge(saved, p, split)
-    if args.source:
-        rule = _read(Path(args.source))
-        rule(p[:1])
-    else:
-        aim = model.purpose(saved)
-        rule = decide.tuned_for(aim, args.rule, **settings(args.set)).fit(p, split.labels)
-    changes = model.Changes(saved, args.on)
-    as_it_is = bool(args.source) or changes.on != args.on
-    change = changes.to(saved.calibrator, rule, (rule,) if as_it_is else ())
-    if not args.force:
-        change.refuse("this rule")
-    saved.rule = rule
-    after = _judge(saved, p, split)
-    saved.save_model()
-    runs.judge_again(saved)
+    with progress(not args.json):
+        phase(f"reading {args.model}")
+        saved = model.SavedModel.open(args.model)
+        split = saved.held_out(args.on)
+        p = saved.predictor.probabilities(split.scores)
+        before = _judge(saved, p, split)
+        if args.source:
+            rule = _read(Path(args.source))
+            rule(p[:1])
+        else:
+            aim = model.purpose(saved)
+            phase("fitting the rule")
+            rule = decide.tuned_for(aim, args.rule, **settings(args.set)).fit(p, split.labels)
+        phase("looking for harm by cross-validation")
+        changes = model.Changes(saved, args.on)
+        as_it_is = bool(args.source) or changes.on != args.on
+        change = changes.to(saved.calibrator, rule, (rule,) if as_it_is else ())
+        if not args.force:
+            change.refuse("this rule")
+        saved.rule = rule
+        after = _judge(saved, p, split)
+        saved.save_model()
+        phase("judging the model as it is now")
+        runs.judge_again(saved)
     if args.json:
         shown = {"rule": rule.as_json(), "before": before, "after": after}
         print(json.dumps(shown | {"unseen": change.as_json()}))

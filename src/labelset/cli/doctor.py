@@ -8,6 +8,7 @@ from typing import Any
 
 from labelset import kernels, model
 from labelset.extensions import is_built
+from labelset.terminal import phase, progress, wrapped
 
 ABOUT = """Look at the held-out rows of a RUN and separate the causes of missing predictions: labels
 never seen in training, labels that the features do not carry, the wrong link, probabilities that
@@ -27,12 +28,17 @@ def run(args: argparse.Namespace) -> int:
     """Diagnose and print."""
     from labelset.doctor import diagnose
 
-    findings = diagnose(model.SavedModel.open(args.model), args.on, args.seconds)
+    with progress(not args.json):
+        phase(f"reading {args.model}")
+        opened = model.SavedModel.open(args.model)
+        phase("looking for causes")
+        findings = diagnose(opened, args.on, args.seconds)
     used = _in_use()
     if args.json:
         print(json.dumps({**findings.as_json(), "computed_by": used}, indent=1))
     else:
-        print(f"{findings}\n\nComputed by: {', '.join(f'{k} {v}' for k, v in used.items())}.")
+        by = f"Computed by: {', '.join(f'{k} {v}' for k, v in used.items())}."
+        print(f"{findings}\n\n{wrapped(by)}")
     return 1 if findings.findings else 0
 
 

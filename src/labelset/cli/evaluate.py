@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from labelset import losses, metrics, model
-from labelset.terminal import table
+from labelset.terminal import phase, progress, table
 
 DEFAULT = [
     *("map@class", "map@sample", "f1-micro", "f1-macro", "f1-samples", "precision@5"),
@@ -28,11 +28,14 @@ def add(verb: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compute and print."""
-    saved = model.SavedModel.open(args.model)
-    split = saved.scored(args.on)
-    inputs = _inputs(saved, split)
-    values, notes = _measure([_built(saved, name) for name in args.metrics], inputs, split)
-    each = _each(args.per_label, inputs, split, saved) if args.per_label else None
+    with progress(not args.json):
+        phase(f"reading {args.model}")
+        saved = model.SavedModel.open(args.model)
+        split = saved.scored(args.on)
+        inputs = _inputs(saved, split)
+        phase("measuring")
+        values, notes = _measure([_built(saved, name) for name in args.metrics], inputs, split)
+        each = _each(args.per_label, inputs, split, saved) if args.per_label else None
     if args.json:
         result = {"on": args.on, "metrics": values, "notes": notes, "per_label": each}
         print(json.dumps(result, allow_nan=False))

@@ -12,6 +12,7 @@ from typing import Any
 from labelset import export, model
 from labelset.cli.options import writable
 from labelset.files import write_bytes
+from labelset.terminal import phase, progress
 
 BESIDE = ""
 """What an option without FILE has."""
@@ -58,17 +59,20 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError("say what to write: --onnx FILE, --torch-export FILE, --safetensors FILE")
     if len(set(map(os.path.abspath, asked.values()))) < len(asked):
         raise ValueError("every kind of file needs a name of its own")
-    saved = model.SavedModel.open(args.model)
-    for path in asked.values():
-        writable(path)
-    inside = export.Pipeline(saved, decisions)
-    made = {path: makers[kind](saved) for kind, path in asked.items()}
-    whole = "onnx" in asked and export.begins(saved)
-    if whole and (tokeniser := export.tokeniser_of(saved)) is not None:
-        made[str(export.beside(asked["onnx"]))] = tokeniser
-    for path, content in made.items():
-        write_bytes(Path(path), content)
-    taken = export.taken(saved) if whole else f"{inside.width:,} {inside.taken}"
+    with progress(not args.json):
+        phase(f"reading {args.model}")
+        saved = model.SavedModel.open(args.model)
+        for path in asked.values():
+            writable(path)
+        phase("exporting")
+        inside = export.Pipeline(saved, decisions)
+        made = {path: makers[kind](saved) for kind, path in asked.items()}
+        whole = "onnx" in asked and export.begins(saved)
+        if whole and (tokeniser := export.tokeniser_of(saved)) is not None:
+            made[str(export.beside(asked["onnx"]))] = tokeniser
+        for path, content in made.items():
+            write_bytes(Path(path), content)
+        taken = export.taken(saved) if whole else f"{inside.width:,} {inside.taken}"
     if args.json:
         sizes = {path: len(content) for path, content in made.items()}
         facts = {"written": sizes, "outputs": list(inside.outputs), "labels": len(saved.names)}

@@ -11,6 +11,7 @@ from typing import Any
 
 from labelset import calibrate, check, decide, encode, heads, losses, metrics
 from labelset.catalog import Catalog, Entry, Hyper
+from labelset.terminal import wrapped
 
 KINDS: dict[str, Catalog[Any]] = {
     "losses": losses.catalog,
@@ -26,7 +27,7 @@ ABOUT = f"What there is of a kind ({', '.join(KINDS)}), or what one of them is."
 def add(verb: Any) -> None:
     """Its options."""
     verb.add_argument("name", nargs="?", help="a kind, or a name such as spa (losses)")
-    verb.add_argument("--kind", choices=KINDS, help="where to look for the name (everywhere)")
+    verb.add_argument("--kind", choices=KINDS, metavar="KIND", help="where to look for the name")
     verb.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
     elif args.name is None or args.name in KINDS:
         width = max(len(entry.name) for entry in entries)
         for entry in entries:
-            print(f"{entry.name:<{width}}  {entry.summary}")
+            print(wrapped(f"{entry.name:<{width}}  {entry.summary}"))
     else:
         print("\n\n".join(map(page, entries)))
 

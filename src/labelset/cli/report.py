@@ -9,6 +9,7 @@ from typing import Any
 from zipfile import BadZipFile
 
 from labelset import model, report, runs
+from labelset.terminal import phase, progress
 
 ABOUT = "Write RUN/report.html again, or with --figures SVG and PNG files."
 
@@ -26,14 +27,17 @@ def run(args: argparse.Namespace) -> None:
     folder = Path(args.model)
     if not (folder / model.COMPARED).is_file():
         raise ValueError(f"{folder}: no comparison: there is no {model.COMPARED} in it")
-    content = _content(folder)
-    if args.figures:
-        out = Path(args.out or folder / "figures")
-        written = list(report.write_figures(content, out))
-    else:
-        out = Path(args.out or folder / "report.html")
-        report.write_report(content, out)
-        written = [out]
+    with progress(not args.json):
+        phase(f"reading {folder}")
+        content = _content(folder)
+        phase("drawing the figures" if args.figures else "writing the report")
+        if args.figures:
+            out = Path(args.out or folder / "figures")
+            written = list(report.write_figures(content, out))
+        else:
+            out = Path(args.out or folder / "report.html")
+            report.write_report(content, out)
+            written = [out]
     if args.json:
         print(json.dumps({"written": list(map(str, written))}))
         return

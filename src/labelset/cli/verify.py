@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from labelset import check, data
 from labelset.cli.options import writable
 from labelset.ranks import Ranks, under_torchrun
-from labelset.terminal import phase, progress
+from labelset.terminal import phase, progress, wrapped
 
 if TYPE_CHECKING:
     from labelset.model import SavedModel
@@ -145,7 +145,7 @@ def _labels(args: argparse.Namespace, saved: SavedModel | None, n: int) -> data.
 def _print_verification(
     args: argparse.Namespace, result: Any, label_names: Any, seconds: float
 ) -> None:
-    print(result.table(label_names, args.most))
+    print(wrapped(result.table(label_names, args.most)))
     if args.eps is not None:
         answers = result.at_least().tolist()
         print(

@@ -14,6 +14,7 @@ from labelset.data.dataset import PARTS, Dataset
 from labelset.data.duplicates import first_alike, input_groups, runs
 from labelset.data.sparse import SparseRows
 from labelset.data.store import blocks
+from labelset.terminal import table, width, wrapped
 
 WIDTH = 16
 
@@ -53,14 +54,12 @@ def _facts(r: Any) -> Iterator[str]:
 
 def _parts(r: Any) -> Iterator[str]:
     rare = f"rare (<{r.rare_below})"
-    head = ("rows", "on per row", "no label", "dead labels", rare)
-    yield " " * WIDTH + "".join(f"{name:>13}" for name in head)
+    cells = [["", "rows", "on per row", "no label", "dead labels", rare]]
     for name, part in r.parts.items():
-        cells = (
-            *(f"{part.rows:,}", f"{part.cardinality:.2f}", f"{part.without_labels:,}"),
-            *(f"{len(part.dead):,}", f"{len(part.rare):,}"),
-        )
-        yield f"{name:<{WIDTH}}" + "".join(f"{cell:>13}" for cell in cells)
+        counts = (part.without_labels, len(part.dead), len(part.rare))
+        each = (f"{part.rows:,}", f"{part.cardinality:.2f}", *(f"{count:,}" for count in counts))
+        cells.append([f"{name:<{WIDTH - 2}}" if width() is None else name, *each])
+    yield table(cells)
 
 
 def _warnings(r: Any) -> Iterator[str]:
@@ -154,7 +153,8 @@ class Report:
 
     def __str__(self) -> str:
         """A few aligned lines; warnings last, each with what it means."""
-        return "\n".join([*_facts(self), "", *_parts(self), *_warnings(self)])
+        facts, warnings = wrapped("\n".join(_facts(self))), wrapped("\n".join(_warnings(self)))
+        return "\n".join([facts, "", *_parts(self), *filter(None, [warnings])])
 
 
 def inspect(dataset: Dataset, rare_below: int = 10) -> Report:
