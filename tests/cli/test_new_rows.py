@@ -72,6 +72,13 @@ def write_parquet(path, names, table):
     parquet.write_table(arrow.table({name: list(table[name]) for name in names}), path)
 
 
+def write_arrow(path, names, table):
+    from pyarrow import feather
+
+    columns = pyarrow.table({name: list(table[name]) for name in names})
+    feather.write_feather(columns, path, compression="uncompressed")
+
+
 def write_arff(path, names, table):
     with opened(path, encoding="utf-8") as file:
         file.write("@relation r\n")
@@ -103,6 +110,8 @@ BY_NAME = {
     "semicolons.csv": write_semicolons,
     "n.parquet": write_parquet,
     "n.pq": write_parquet,
+    "n.arrow": write_arrow,
+    "n.feather": write_arrow,
     "n.jsonl": write_jsonl,
     "n.jsonl.gz": write_jsonl,
     "n.jsonl.xz": write_jsonl,

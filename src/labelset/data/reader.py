@@ -231,10 +231,10 @@ def _unlabelled(ask: Description, source: str) -> Iterator[Dataset]:
         good, files, said = _readable(piece, ask)
         if said:
             log.warning("%s", said)
-        files = files or list(found(piece, ask, seen))
+        files = files or list(picture_files(piece, ask, seen))
         if opened is None:
             parts = ((part, _readable(part, ask)[1]) for part in read(path, ask, "data"))
-            every = (file for part, some in parts for file in some or found(part, ask))
+            every = (file for part, some in parts for file in some or picture_files(part, ask))
             mode = ask.image_mode or formats.pictures.mode_of(every)
             opened = formats.pictures.Pictures(ask.image_size, mode)
         seen, size = seen + piece.rows, opened.together(files[0])
@@ -496,11 +496,11 @@ def _whole(piece: Piece, ask: Description, source: str) -> Dataset:
                 "label_columns or label_column"
             )
         if piece.files is not None:
-            for _ in found(piece, ask):
+            for _ in picture_files(piece, ask):
                 pass  # whether all are there comes before any is opened
-            mode = ask.image_mode or formats.pictures.mode_of(found(piece, ask))
+            mode = ask.image_mode or formats.pictures.mode_of(picture_files(piece, ask))
             opened = formats.pictures.Pictures(ask.image_size, mode)
-            images = spooled(opened.blocks(found(piece, ask)), ask.memory << 20)
+            images = spooled(opened.blocks(picture_files(piece, ask)), ask.memory << 20)
         called = names_in(ask.label_names) or piece.names
         warnings = list[str | None]()
         if called and piece.named and len(piece.labels):
@@ -575,7 +575,7 @@ def _place(piece: Piece, ask: Description) -> Path:
     return Path(ask.images) if ask.images is not None else piece.path.parent
 
 
-def found(piece: Piece, ask: Description, first: int = 0) -> Iterator[Path]:
+def picture_files(piece: Piece, ask: Description, first: int = 0) -> Iterator[Path]:
     """Pictures in the folder named, or beside the file that names them; `first`: the number of
     the piece's first row."""
     folder = _place(piece, ask)

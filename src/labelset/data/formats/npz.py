@@ -135,29 +135,29 @@ def write_npz(
     >>> import io
     >>> file = io.BytesIO()
     >>> write_npz(file, {"x": BlockedArray((3,), np.int64, [np.array([1, 2]), np.array([3])])})
-    >>> with np.load(io.BytesIO(file.getvalue())) as held:
-    ...     held["x"]
+    >>> with np.load(io.BytesIO(file.getvalue())) as saved:
+    ...     saved["x"]
     array([1, 2, 3])
     """
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with zipfile.ZipFile(file, "w", method) as archive:
-        for name, held in arrays.items():
+        for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                if isinstance(held, BlockedArray):
-                    _write(member, held)
+                if isinstance(array, BlockedArray):
+                    _write(member, array)
                 else:
-                    npy.write_array(member, np.asanyarray(held), allow_pickle=False)
+                    npy.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def _write(member: IO[bytes], held: BlockedArray) -> None:
-    dtype, written = np.dtype(held.dtype), 0
-    about = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": held.shape}
+def _write(member: IO[bytes], array: BlockedArray) -> None:
+    dtype, written = np.dtype(array.dtype), 0
+    about = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
     npy.write_array_header_2_0(member, about)
-    for block in held.blocks:
+    for block in array.blocks:
         member.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
         written += len(block)
-    if written != held.shape[0]:
-        raise ValueError(f"{written} rows came where {held.shape[0]} were announced")
+    if written != array.shape[0]:
+        raise ValueError(f"{written} rows came where {array.shape[0]} were announced")
 
 
 def sparse_features(
@@ -179,28 +179,28 @@ def sparse_features(
         )
         for start, end in ranges(indptr, ENTRIES)
     )
-    held: SparseRows | StoredSparse = spooled(blocks, memory)
-    return held
+    matrix: SparseRows | StoredSparse = spooled(blocks, memory)
+    return matrix
 
 
-def _cut(held: Array | Filed, start: int, end: int) -> Array:
-    return held.rows(int(start), int(end)) if isinstance(held, Filed) else held[start:end]
+def _cut(array: Array | Filed, start: int, end: int) -> Array:
+    return array.rows(int(start), int(end)) if isinstance(array, Filed) else array[start:end]
 
 
 def turned(
-    held: Mapping[str, Any], kind: str, rows: int, width: int, memory: int
+    arrays: Mapping[str, Any], kind: str, rows: int, width: int, memory: int
 ) -> Iterator[tuple[int, Array, Array, Array]]:
     """(first row, indptr, indices, values) of blocks of csr, from a csc or coo matrix.
 
     Its rows lie scattered, so the entries are sorted some at a time, and each block of rows is
     merged from all of these runs.
     """
-    starts = _counted(held, kind, rows)
+    starts = _counted(arrays, kind, rows)
     cuts = list(ranges(starts, ENTRIES))
     bounds = np.array([first for first, _ in cuts] + [rows])
     spools = [Spool(kept, memory) for kept in (np.int64, np.int64, np.float32)]
     offsets, done = [], 0
-    for entries in _entries(held, kind):
+    for entries in _entries(arrays, kind):
         order = np.argsort(entries[0], kind="stable")
         for spool, part in zip(spools, entries, strict=True):
             spool.append(part[order])
@@ -214,31 +214,31 @@ def turned(
         yield first, starts[first : end + 1] - starts[first], along[order], values[order]
 
 
-def _counted(held: Mapping[str, Any], kind: str, rows: int) -> Array:
+def _counted(arrays: Mapping[str, Any], kind: str, rows: int) -> Array:
     """(rows + 1,) where each row will begin."""
     counts = np.zeros(rows, dtype=np.int64)
-    for down, _, _ in _entries(held, kind):
+    for down, _, _ in _entries(arrays, kind):
         if len(down) and not 0 <= down.min() <= down.max() < rows:
             raise ValueError(f"says {rows} rows and holds an entry in row {down.max()}")
         counts += np.bincount(down, minlength=rows)
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-def _as_filed(held: Array | DiskColumn) -> Array | Filed:
-    return Filed(held, (held.size,), False) if isinstance(held, DiskColumn) else held
+def _as_filed(array: Array | DiskColumn) -> Array | Filed:
+    return Filed(array, (array.size,), False) if isinstance(array, DiskColumn) else array
 
 
-def _entries(held: Mapping[str, Any], kind: str) -> Iterator[tuple[Array, Array, Array]]:
+def _entries(arrays: Mapping[str, Any], kind: str) -> Iterator[tuple[Array, Array, Array]]:
     """(row, column, value) of the stored entries, some at a time."""
-    count = len(held["data"])
+    count = len(arrays["data"])
     for start in range(0, max(count, 1), ENTRIES):
         end = min(start + ENTRIES, count)
-        values = _cut(held["data"], start, end)
+        values = _cut(arrays["data"], start, end)
         if kind == "coo":
-            yield _cut(held["row"], start, end), _cut(held["col"], start, end), values
+            yield _cut(arrays["row"], start, end), _cut(arrays["col"], start, end), values
         else:
-            along = np.searchsorted(held["indptr"], np.arange(start, end), side="right") - 1
-            yield _cut(held["indices"], start, end), along, values
+            along = np.searchsorted(arrays["indptr"], np.arange(start, end), side="right") - 1
+            yield _cut(arrays["indices"], start, end), along, values
 
 
 def read_npy(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
@@ -282,14 +282,14 @@ def array_labels(array: Array | Filed, unknown: int | None) -> Labels:
     """From a dense matrix, wherever it is."""
     if isinstance(array, np.ndarray):
         return Labels.from_dense(array, unknown=unknown)
-    held = GrowingLabels()
+    labels = GrowingLabels()
     for start, block in array.blocks():
         try:
             some = Labels.from_dense(block, unknown=unknown)
         except ValueError as error:
             raise ValueError(f"{error} (counted from row {start})" if start else error) from None
-        held.append(some)
-    return held.done(some.n)
+        labels.append(some)
+    return labels.done(some.n)
 
 
 LARGE = (
@@ -306,8 +306,8 @@ class Arrays(dict[str, Any]):
 
     def small(self, key: str) -> Array:
         """An array that must be in memory."""
-        held = self[key]
-        return held.whole() if isinstance(held, Filed) else cast(Array, held)
+        array = self[key]
+        return array.whole() if isinstance(array, Filed) else cast(Array, array)
 
 
 def read(paths: Sequence[Path], ask: Description, role: str) -> list[Piece]:
@@ -321,35 +321,35 @@ def _npz_piece(path: Path, ask: Description, role: str) -> Piece:
     with reading(path):
         unread = tuple({"X", "E"} - {ask.label_key[:1]}) if role == "labels" else ()
         large = (*LARGE, ask.label_key)
-        held = opened(path, memory=ask.memory << 20, large=large, unread=unread)
-        if "format" in held and "shape" in held:
-            return _scipy(path, held, ask, role)
-        if len(held) == 1 and "arr_0" in held:  # numpy.savez without a name
-            return as_piece(path, held["arr_0"], ask, role)
-        labels = None if role == "features" or ask.schema else labels_in(held, ask)
-        features, images, facts = (None, None, {}) if role == "labels" else _inputs(held, ask)
-        texts = _lines(held, "texts", ask.memory << 20)
+        arrays = opened(path, memory=ask.memory << 20, large=large, unread=unread)
+        if "format" in arrays and "shape" in arrays:
+            return _scipy(path, arrays, ask, role)
+        if len(arrays) == 1 and "arr_0" in arrays:  # numpy.savez without a name
+            return as_piece(path, arrays["arr_0"], ask, role)
+        labels = None if role == "features" or ask.schema else labels_in(arrays, ask)
+        features, images, facts = (None, None, {}) if role == "labels" else _inputs(arrays, ask)
+        texts = _lines(arrays, "texts", ask.memory << 20)
         sizes = [len(x) for x in (features, images, labels) if x is not None]
         sizes = sizes or [len(x) for x in (texts,) if x is not None]
-        rows = sizes[0] if sizes else len(held.get("split", ()))
+        rows = sizes[0] if sizes else len(arrays.get("split", ()))
         if len(set(sizes)) > 1:
             raise ValueError(f"holds {' and '.join(map(str, sizes))} rows of inputs and labels")
         return Piece(
             path=path,
             rows=rows,
             features=features,
-            columns=words(held, "feature_names"),
+            columns=words(arrays, "feature_names"),
             facts=facts,
             images=images,
             labels=labels,
-            names=words(held, "label_names"),
+            names=words(arrays, "label_names"),
             texts=texts,
-            split=part_numbers(held["split"]) if "split" in held else None,
-            groups=_role(held, ask.group_column, rows, _words),
-            times=_role(held, ask.time_column, rows, moments),
-            weights=_role(held, ask.weight_column, rows, _as_numbers),
-            ids=_lines(held, "ids", ask.memory << 20),
-            about=_card(held),
+            split=part_numbers(arrays["split"]) if "split" in arrays else None,
+            groups=_role(arrays, ask.group_column, rows, _words),
+            times=_role(arrays, ask.time_column, rows, moments),
+            weights=_role(arrays, ask.weight_column, rows, _as_numbers),
+            ids=_lines(arrays, "ids", ask.memory << 20),
+            about=_card(arrays),
         )
 
 
@@ -364,7 +364,7 @@ def opened(
     Those called as in `large` stay on disk where they have more than `memory` bytes."""
     if not zipfile.is_zipfile(path):  # numpy would take it for a pickle
         raise zipfile.BadZipFile("no zip archive of arrays")
-    held = Arrays()
+    arrays = Arrays()
     with path.open("rb") as raw:
         file = np.load(raw, allow_pickle=False)
         if not isinstance(file, np.lib.npyio.NpzFile):
@@ -377,8 +377,8 @@ def opened(
                 name, found = f"{key}.npy", None
                 if key in large and sizes.get(name, 0) > memory:
                     found = member_of(path, cast(Any, file.zip), name)
-                held[key] = _native(_member(file, key)) if found is None else found
-    return held
+                arrays[key] = _native(_member(file, key)) if found is None else found
+    return arrays
 
 
 def _member(file: np.lib.npyio.NpzFile, key: str) -> Array:
@@ -394,61 +394,65 @@ def _native(array: Array) -> Array:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def labels_in(held: Arrays, ask: Description) -> Labels | None:
+def labels_in(arrays: Arrays, ask: Description) -> Labels | None:
     """Dense under the key, or compressed sparse rows, with the unknown entries beside them."""
     key = ask.label_key
-    if key in held:
-        return array_labels(held[key], ask.unknown)
-    if f"{key}_indptr" not in held:
+    if key in arrays:
+        return array_labels(arrays[key], ask.unknown)
+    if f"{key}_indptr" not in arrays:
         if key != "Y":
-            raise ValueError(f"holds neither {key} nor {key}_indptr; it holds {', '.join(held)}")
+            raise ValueError(f"holds neither {key} nor {key}_indptr; it holds {', '.join(arrays)}")
         return None
-    shape = held.get(f"{key}_shape", held.get("Y_shape"))
+    shape = arrays.get(f"{key}_shape", arrays.get("Y_shape"))
     width = ask.labels if shape is None else int(shape[1])
     if not isinstance(width, int):
         raise ValueError(f"does not say how many labels there are; add {key}_shape or give labels")
-    unknown = (held["U_indptr"], held["U_indices"]) if "U_indptr" in held else None
-    values = held.get(f"{key}_data")
-    labels = sparse_labels(held[f"{key}_indptr"], held[f"{key}_indices"], width, values, unknown)
+    unknown = (arrays["U_indptr"], arrays["U_indices"]) if "U_indptr" in arrays else None
+    values = arrays.get(f"{key}_data")
+    labels = sparse_labels(
+        arrays[f"{key}_indptr"], arrays[f"{key}_indices"], width, values, unknown
+    )
     if shape is not None and int(shape[0]) != len(labels):
         raise ValueError(f"{key}_shape says {int(shape[0])} rows, {key}_indptr {len(labels)}")
     return labels
 
 
-def _inputs(held: Arrays, ask: Description) -> tuple[Any, Any, dict[str, Any]]:
+def _inputs(arrays: Arrays, ask: Description) -> tuple[Any, Any, dict[str, Any]]:
     """(features, images), at most one of them, and what new rows must be read with."""
-    if "X_indptr" in held:
-        if "X_indices" not in held:
+    if "X_indptr" in arrays:
+        if "X_indices" not in arrays:
             raise ValueError("holds X_indptr without X_indices")
-        columns, values = held["X_indices"], held.get("X_data")
-        at = (held["X_indptr"], columns, _width(held), values)
+        columns, values = arrays["X_indices"], arrays.get("X_data")
+        at = (arrays["X_indptr"], columns, _width(arrays), values)
         return sparse_features(*at, ask.memory << 20), None, {}
-    key, scale = ("X", "X_scale") if "X" in held else ("E", "scale")
-    return (None, None, {}) if key not in held else _inputs_of(held[key], ask, held.get(scale))
+    key, scale = ("X", "X_scale") if "X" in arrays else ("E", "scale")
+    return (
+        (None, None, {}) if key not in arrays else _inputs_of(arrays[key], ask, arrays.get(scale))
+    )
 
 
-def _width(held: Arrays) -> int:
-    if "X_shape" in held:
-        return int(held["X_shape"][1])
+def _width(arrays: Arrays) -> int:
+    if "X_shape" in arrays:
+        return int(arrays["X_shape"][1])
     raise ValueError("does not say how many features there are; add X_shape")
 
 
-def _scipy(path: Path, held: Arrays, ask: Description, role: str) -> Piece:
+def _scipy(path: Path, arrays: Arrays, ask: Description, role: str) -> Piece:
     """What scipy.sparse.save_npz writes: csr, csc or coo."""
-    kind = bytes(held["format"].item()).decode() if held["format"].dtype.kind == "S" else "?"
-    rows, width = (int(size) for size in held["shape"])
+    kind = bytes(arrays["format"].item()).decode() if arrays["format"].dtype.kind == "S" else "?"
+    rows, width = (int(size) for size in arrays["shape"])
     if kind not in ("csr", "csc", "coo"):
         raise ValueError(f"holds a scipy matrix in {kind} form; save it with .tocsr()")
     memory = ask.memory << 20
     if kind == "csr":
-        if len(held["indptr"]) - 1 != rows:
-            raise ValueError(f"says {rows} rows and holds {len(held['indptr']) - 1}")
-        parts = (held["indptr"], held["indices"], width, held["data"])
+        if len(arrays["indptr"]) - 1 != rows:
+            raise ValueError(f"says {rows} rows and holds {len(arrays['indptr']) - 1}")
+        parts = (arrays["indptr"], arrays["indices"], width, arrays["data"])
         if role != "labels":
             return Piece(path=path, rows=rows, features=sparse_features(*parts, memory))
-        y = sparse_labels(held["indptr"], held.small("indices"), width, held.small("data"))
+        y = sparse_labels(arrays["indptr"], arrays.small("indices"), width, arrays.small("data"))
         return Piece(path=path, rows=rows, labels=y)
-    blocks = turned(held, kind, rows, width, memory)
+    blocks = turned(arrays, kind, rows, width, memory)
     if role == "labels":
         found = GrowingLabels()
         for _, starts, at, values in blocks:
@@ -458,11 +462,11 @@ def _scipy(path: Path, held: Arrays, ask: Description, role: str) -> Piece:
     return Piece(path=path, rows=rows, features=spooled(made, memory))
 
 
-def _lines(held: Arrays, key: str, memory: int) -> Any:
+def _lines(arrays: Arrays, key: str, memory: int) -> Any:
     """A word, or more, of each row."""
-    array = held.get(key)
+    array = arrays.get(key)
     if array is None or not array.ndim or not len(array):
-        return words(held, key)
+        return words(arrays, key)
     if isinstance(array, Filed):
         some: Iterable[Array] = (block for _, block in array.blocks())
     else:
@@ -470,22 +474,22 @@ def _lines(held: Arrays, key: str, memory: int) -> Any:
     return spooled(map(_words, some), memory)
 
 
-def words(held: Arrays, key: str) -> list[str] | None:
+def words(arrays: Arrays, key: str) -> list[str] | None:
     """An array of words as a list."""
-    return _words(held.small(key)) if key in held else None
+    return _words(arrays.small(key)) if key in arrays else None
 
 
 def _words(array: Array) -> list[str]:
     return [w.decode() if isinstance(w, bytes) else str(w) for w in array.tolist()]
 
 
-def _role(held: Arrays, key: str | None, rows: int, read: Callable[[Array], Any]) -> Any:
+def _role(arrays: Arrays, key: str | None, rows: int, read: Callable[[Array], Any]) -> Any:
     """What the array of a key says of each row; None where no key is asked for."""
     if key is None:
         return None
-    if key not in held:
-        raise ValueError(f"holds no array {key!r}: {check.nearest(key, held)}")
-    array = held.small(key)
+    if key not in arrays:
+        raise ValueError(f"holds no array {key!r}: {check.nearest(key, arrays)}")
+    array = arrays.small(key)
     if len(array.shape) < 1 or len(array) != rows:
         raise ValueError(f"{key!r} must have an entry for each of {rows} rows, got {array.shape}")
     return read(array)
@@ -495,11 +499,11 @@ def _as_numbers(array: Array) -> Tensor:
     return torch.from_numpy(array.astype(np.float64))
 
 
-def _card(held: Arrays) -> dict[str, Any]:
-    if "card" not in held:
+def _card(arrays: Arrays) -> dict[str, Any]:
+    if "card" not in arrays:
         return {}
     try:
-        card = json.loads(str(held["card"]))
+        card = json.loads(str(arrays["card"]))
     except json.JSONDecodeError:
-        return {"note": str(held["card"])}
+        return {"note": str(arrays["card"])}
     return cast(dict[str, Any], card) if isinstance(card, dict) else {"note": card}
