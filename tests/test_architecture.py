@@ -26,6 +26,7 @@ ORDER = [
     "ranks",
     "terminal",
     "charts",
+    "display",
     "data",
     "formulas",
     "kernels",

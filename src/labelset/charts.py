@@ -116,6 +116,62 @@ def round_ticks(low: float, high: float, inside: bool = False) -> list[tuple[flo
     return [(v, text) for v, text in ticks if not inside or low <= v <= high]
 
 
+def differences(
+    rows: Sequence[tuple[str, float, float, float, str]], title: str, x_label: str
+) -> Panel:
+    """Differences from a baseline with their intervals, the largest on top: a name, the difference,
+    its ends, and whether that is `better`, `worse` or neither, which is hollow.
+
+    >>> panel = differences([("a", 0.1, -0.1, 0.3, ""), ("b", 0.3, 0.2, 0.4, "better")], "T", "x")
+    >>> [name for _, name in panel.y_ticks]
+    ['a', 'b']
+    """
+    shown = sorted(rows, key=lambda row: row[1])
+    ticks = round_ticks(
+        min(0.0, *(low for _, _, low, _, _ in shown)), max(0.0, *(row[3] for row in shown))
+    )
+    marks: list[Mark] = [Line([(0.0, -0.7), (0.0, len(shown) - 0.3)], None)]
+    for y, (_, delta, low, high, verdict) in enumerate(shown):
+        hollow, colour = verdict not in ("better", "worse"), 1 if verdict == "worse" else 0
+        marks.append(Dot(delta, y, colour, interval=(low, high), hollow=hollow))
+    return Panel(
+        title=title,
+        x_label=x_label,
+        y_label="",
+        marks=marks,
+        x=(ticks[0][0], ticks[-1][0]),
+        y=(-0.7, len(shown) - 0.3),
+        x_ticks=ticks,
+        y_ticks=[(float(y), row[0][:28]) for y, row in enumerate(shown)],
+    )
+
+
+def shares(rows: Sequence[tuple[str, float]], title: str, x_label: str) -> Panel:
+    """Bars to the right, one per name, the first on top.
+
+    >>> shares([("a", 0.5), ("b", 2.0)], "T", "x").x
+    (0.0, 2.0)
+    """
+    ticks = round_ticks(0.0, max((value for _, value in rows), default=1.0) or 1.0)
+    last = len(rows) - 1
+    thick = max(2.0, min(12.0, 130 / max(len(rows), 1)))
+    return Panel(
+        title=title,
+        x_label=x_label,
+        y_label="",
+        marks=[
+            Line([(0.0, float(last - y)), (value, float(last - y))], 0, width=thick)
+            for y, (_, value) in enumerate(rows)
+        ],
+        x=(0.0, ticks[-1][0]),
+        y=(-0.7, last + 0.7),
+        x_ticks=ticks,
+        y_ticks=[(float(last - y), name[:28]) for y, (name, _) in enumerate(rows)],
+        grid="x",
+        height=max(60, min(400, 22 * len(rows))),
+    )
+
+
 def svg(panels: Sequence[Panel], title: str, across: int = 4) -> str:
     """Panels in rows of `across`, with one legend below, as a self-contained SVG on white.
 
@@ -340,7 +396,14 @@ def can_png() -> bool:
 def png(panel: Panel, dpi: int = 200) -> bytes:
     """One panel as the content of a PNG file."""
     figure = importlib.import_module("matplotlib.figure").Figure((5.2, 3.9), layout="constrained")
-    axes = figure.subplots()
+    draw(panel, figure.subplots())
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=dpi)
+    return content.getvalue()
+
+
+def draw(panel: Panel, axes: Any) -> None:
+    """One panel on matplotlib's axes, with a legend below them where marks have names."""
     for mark in panel.marks:
         _plot(axes, mark)
     # names are data: a dollar sign in one is no formula
@@ -357,12 +420,9 @@ def png(panel: Panel, dpi: int = 200) -> bytes:
     axes.spines[["top", "right", "left", "bottom"]].set_visible(False)
     axes.tick_params(length=0, labelcolor="#555555")
     if any(not isinstance(mark, Band) and mark.name for mark in panel.marks):
-        legend = figure.legend(loc="outside lower left", frameon=False, fontsize=9)
-        for text in legend.get_texts():
+        place = {"loc": "upper left", "bbox_to_anchor": (0, -0.16), "borderaxespad": 0}
+        for text in axes.legend(**place, frameon=False, fontsize=9).get_texts():
             text.set_parse_math(False)
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=dpi)
-    return content.getvalue()
 
 
 def _plot(axes: Any, mark: Mark) -> None:

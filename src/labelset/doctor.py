@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from labelset import calibrate, decide, losses
+from labelset.display import Shown
 from labelset.labels import Labels
 from labelset.metrics import (
     PositiveRanks,
@@ -61,7 +62,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Shown):
     """What is the matter with a run, and what to do about it."""
 
     summary: str
@@ -71,6 +72,14 @@ class Diagnosis:
     def causes(self) -> list[str]:
         """The causes found, in order."""
         return [finding.cause for finding in self.findings]
+
+    def headline(self) -> str:
+        return self.summary
+
+    def records(self) -> list[dict[str, Any]]:
+        """A line for each finding."""
+        names = ("cause", "what", "evidence", "remedy", "labels")
+        return [{name: getattr(each, name) for name in names} for each in self.findings]
 
     def as_json(self) -> dict[str, Any]:
         """Everything, as plain data."""
@@ -198,7 +207,7 @@ def of_labels(run: SavedModel, seen: Facts, changes: Changes) -> list[Finding]:
             Finding(
                 "too-few",
                 f"{int(few.sum())} labels are never found, and too rare here to say why.",
-                f"Each is on in fewer than {FEW} held-out rows.",
+                f"Each is positive in fewer than {FEW} held-out rows.",
                 "Hold out more rows"
                 f"{', or judge them together: labelset decide RUN --rule global' * helps}.",
                 _named(run, few),
@@ -225,7 +234,7 @@ def of_link(run: SavedModel, part: Split, p: Tensor, changes: Changes) -> list[F
                 f"sigmoid(score) was taken instead; its average calibration error is {now:.3f}.",
                 _unless_worse(
                     _with_platt(run, part, changes),
-                    "Fit a map: labelset calibrate RUN --map platt.",
+                    "Fit a calibrator: labelset calibrate RUN --map platt.",
                 ),
                 numbers={"ace": now},
             )
@@ -421,8 +430,8 @@ def diagnose(
     """
     part = run.scored(on)
     if not int(part.labels.counts().sum()):
-        nothing = "No label is on in the held-out rows: nothing can be judged by them."
-        remedy = "Hold out rows in which labels are on, or diagnose another part with --on."
+        nothing = "No label is positive in the held-out rows: nothing can be judged by them."
+        remedy = "Hold out rows with positive labels, or diagnose another part with --on."
         return Diagnosis(nothing, [Finding("too-few", nothing, f"{len(part)} rows", remedy)])
     p = probabilities
     if p is None:
@@ -443,8 +452,8 @@ def _summary(run: SavedModel, part: Split, p: Tensor, seen: Facts) -> str:
     counts, truth = run.predictor.decide(p).counts(), part.labels.counts()
     empty = int(((counts == 0) & (truth > 0)).sum())
     return (
-        f"Of {there} labels that are on in the held-out rows, {there - silent} are found at least "
-        f"once and {silent} never. {empty} of the {int((truth > 0).sum())} rows that have labels "
-        f"get none; on average {truth.double().mean():.2f} are on and "
+        f"Of {there} labels that are positive in the held-out rows, {there - silent} are found at "
+        f"least once and {silent} never. {empty} of the {int((truth > 0).sum())} rows that have "
+        f"labels get none; on average {truth.double().mean():.2f} are positive and "
         f"{counts.double().mean():.2f} are predicted."
     )

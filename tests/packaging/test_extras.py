@@ -14,7 +14,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 PAGE = (ROOT / "docs" / "extras.md").read_text()
 FEATURES = [
     *("data digits", "data icons", "data yeast", "data pictures", "encode texts", "figures"),
-    *("keras", "onnx", "proofs", "sklearn", "torchmetrics", "transformers", "tune"),
+    *("keras", "notebook", "onnx", "proofs", "sklearn", "torchmetrics", "transformers", "tune"),
     "yaml",
 ]
 

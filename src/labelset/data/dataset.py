@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from labelset import check, csr
+from labelset.charts import Bars, Panel, round_ticks, shares
 from labelset.data.description import Schema
 from labelset.data.sparse import SparseRows
 from labelset.data.store import (
@@ -29,6 +31,7 @@ from labelset.data.store import (
     per_row,
     spooled,
 )
+from labelset.display import Shown, table
 from labelset.labels import Labels
 
 PARTS = ("train", "valid", "test")
@@ -37,6 +40,8 @@ WORDS = {
     **dict.fromkeys(("1", "valid", "validation", "val", "dev"), 1),
     **dict.fromkeys(("2", "test", "testing"), 2),
 }
+FIRST, NAMED = 5, 25
+"""Rows that a notebook shows, and labels whose names a chart has room for."""
 ROWS = 1 << 14
 """Rows of an array that are taken out of it together."""
 
@@ -263,12 +268,12 @@ def _coded(word: str) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Dataset:
+class Dataset(Shown):
     """Rows with labels: features, texts or images, and which part each row belongs to.
 
     >>> data = Dataset.from_arrays([[0.5, 1.0], [2.0, 3.0]], [[1, 0, 1], [0, 1, 0]], split=[0, 2])
     >>> data
-    Dataset(2 rows, 2 features, 3 labels, 1.5 on per row, parts 1 / 0 / 1)
+    Dataset(2 rows, 2 features, 3 labels, 1.5 labels per row, parts 1 / 0 / 1)
     >>> data.part("test").labels.dense()
     tensor([[0., 1., 0.]])
     """
@@ -354,6 +359,53 @@ class Dataset:
         """How many labels there are."""
         return self.labels.n
 
+    def headline(self) -> str:
+        return repr(self)
+
+    def records(self) -> list[dict[str, Any]]:
+        """A line for each row: its id, part and text, where it has them, and its labels."""
+        lines = []
+        for at in range(len(self)):
+            start, end = self.labels.indptr[at : at + 2].tolist()
+            values = None if self.labels.values is None else self.labels.values[start:end]
+            on = self.labels.indices[start:end]
+            on = on if values is None else on[values > 0.5]
+            line: dict[str, Any] = {} if self.ids is None else {"id": self.ids[at]}
+            if self.split is not None:
+                line["part"] = PARTS[int(self.split[at])]
+            if self.texts is not None:
+                line["text"] = self.texts[at]
+            lines.append(line | {"labels": [self.names[label] for label in on.tolist()]})
+        return lines
+
+    def panels(self) -> list[Panel]:
+        """The long tail: positives of each label, the commonest first."""
+        values = self.labels.values
+        on = self.labels.indices if values is None else self.labels.indices[values > 0.5]
+        counts = torch.bincount(on, minlength=self.n).sort(descending=True)
+        if self.n <= NAMED:
+            pairs = zip(counts.values.tolist(), counts.indices.tolist(), strict=True)
+            rows = [(self.names[label], float(count)) for count, label in pairs]
+            return [shares(rows, "Positives of each label", "rows")] if rows else []
+        ticks = round_ticks(0.0, float(counts.values[0]) or 1.0)
+        return [
+            Panel(
+                title="Positives of each label",
+                x_label="labels, the commonest first",
+                y_label="rows",
+                marks=[Bars([(j, j + 1, n) for j, n in enumerate(counts.values.tolist())])],
+                x=(0.0, float(self.n)),
+                y=(0.0, ticks[-1][0]),
+                x_ticks=round_ticks(0.0, float(self.n), inside=True),
+                y_ticks=ticks,
+            )
+        ]
+
+    def _repr_html_(self) -> str:
+        first = self.rows(torch.arange(min(len(self), FIRST)))
+        more = f"<p>the first {FIRST} rows</p>" if len(self) > FIRST else ""
+        return "\n".join([f"<p>{escape(repr(self))}</p>", table(first.records()), more, self.svg()])
+
     def __repr__(self) -> str:
         inputs = []
         if self.features is not None:
@@ -366,7 +418,7 @@ class Dataset:
         mean = int(self.labels.counts().sum()) / max(len(self), 1)
         parts = "" if self.split is None else f", parts {' / '.join(map(str, self.sizes()))}"
         what = ", ".join([f"{len(self)} rows", *inputs, f"{self.n} labels"])
-        return f"Dataset({what}, {mean:.1f} on per row{parts})"
+        return f"Dataset({what}, {mean:.1f} labels per row{parts})"
 
     def sizes(self) -> tuple[int, int, int]:
         """Rows of train, valid and test."""

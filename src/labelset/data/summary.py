@@ -14,6 +14,7 @@ from labelset.data.dataset import PARTS, Dataset
 from labelset.data.duplicates import first_alike, input_groups, runs
 from labelset.data.sparse import SparseRows
 from labelset.data.store import blocks
+from labelset.display import Shown
 from labelset.terminal import table, width, wrapped
 
 WIDTH = 16
@@ -35,7 +36,7 @@ def _facts(r: Any) -> Iterator[str]:
         yield _line("empty rows", f"{r.empty_rows:,}")
     yield _line("labels", f"{r.labels:,}")
     mean = f"{r.cardinality:.2f} on average, {r.most:,} at most"
-    yield _line("on per row", f"{mean}; density {r.density:.2%}")
+    yield _line("labels per row", f"{mean}; density {r.density:.2%}")
     few = [f"{name[:30]} {count:,}" for name, count in r.common.items()]
     while len(", ".join(few)) > 90:
         few.pop()
@@ -54,7 +55,7 @@ def _facts(r: Any) -> Iterator[str]:
 
 def _parts(r: Any) -> Iterator[str]:
     rare = f"rare (<{r.rare_below})"
-    cells = [["", "rows", "on per row", "no label", "dead labels", rare]]
+    cells = [["", "rows", "per row", "no label", "dead labels", rare]]
     for name, part in r.parts.items():
         counts = (part.without_labels, len(part.dead), len(part.rare))
         each = (f"{part.rows:,}", f"{part.cardinality:.2f}", *(f"{count:,}" for count in counts))
@@ -68,8 +69,8 @@ def _warnings(r: Any) -> Iterator[str]:
         for name, count in leaks.items():
             share = count / r.parts[name.split()[0]].rows
             said += [f"! {name}: {count:,} rows ({share:.1%}) have the same {what}"] * bool(count)
-    said += [f"! never on in train, but later: {_some(r.unseen)}"] * bool(r.unseen)
-    said += [f"! never on at all: {_some(r.dead)}"] * bool(r.dead)
+    said += [f"! never positive in train, but later: {_some(r.unseen)}"] * bool(r.unseen)
+    said += [f"! never positive at all: {_some(r.dead)}"] * bool(r.dead)
     yield from ["", *said] if said else []
 
 
@@ -98,7 +99,7 @@ class PartReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class Report(Shown):
     """What `inspect` found; `print` it, or take `as_json()`."""
 
     rows: int
@@ -146,6 +147,19 @@ class Report:
     """"test in train": test rows whose input a train row has; and so on."""
     notes: list[str]
     """What was understood on reading."""
+
+    def headline(self) -> str:
+        more = f"; {self.label_sets:,} different label sets" if self.label_sets else ""
+        warned = " ".join(line for line in _warnings(self) if line)
+        return f"{self.rows:,} rows, {self.labels:,} labels{more}. {warned}".strip()
+
+    def records(self) -> list[dict[str, Any]]:
+        """A line for each part."""
+        names = {"without_labels": "rows without labels", "cardinality": "labels per row"}
+        return [
+            {"part": part} | {names.get(key, key): value for key, value in asdict(held).items()}
+            for part, held in self.parts.items()
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """Plain numbers, words, lists and dictionaries."""

@@ -12,6 +12,7 @@ from torch import Tensor, distributed
 
 from labelset import check, inputs
 from labelset.catalog import hyper
+from labelset.display import Shown
 from labelset.labels import Labels
 
 CHECKED = {
@@ -26,7 +27,7 @@ def _hard_truth(v: Tensor, y: Labels) -> tuple[Tensor, Labels]:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Shown):
     """The number, and what it was made of."""
 
     value: float
@@ -34,6 +35,16 @@ class Result:
     """The value of each class or row, NaN where it is not defined; None where there are none."""
     left_out: int = 0
     """How many classes or rows were left out because the metric is not defined for them."""
+
+    def headline(self) -> str:
+        left_out = f"; {self.left_out:,} left out, not being defined" if self.left_out else ""
+        return f"{self.value:.4f}{left_out}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """The value of each class or row, or the one value."""
+        if self.each is None:
+            return [{"value": self.value}]
+        return [{"number": at, "value": value} for at, value in enumerate(self.each.tolist())]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,7 +127,7 @@ class Metric(ABC):
 class RowMean(Metric):
     """The mean of a value per row, over the rows for which it is defined."""
 
-    why_undefined: ClassVar[str] = "no row has a label that is on"
+    why_undefined: ClassVar[str] = "no row has a positive label"
 
     @abstractmethod
     def rows(self, given: Any, labels: Labels) -> Tensor:

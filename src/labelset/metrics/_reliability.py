@@ -11,16 +11,18 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from labelset import check, inputs
+from labelset import charts, check, inputs
 from labelset.catalog import hyper
+from labelset.display import Shown
 from labelset.labels import Labels
 from labelset.metrics._base import Kept, Metric, Result, State
 
+PROBABILITY = "predicted probability"
 CELLS = 2**22  # entries turned to float64 at a time
 
 
 @dataclass(frozen=True)
-class Reliability:
+class Reliability(Shown):
     """Bins of probabilities, of shape (bins,), or (n, bins) for each label."""
 
     count: Tensor
@@ -36,6 +38,30 @@ class Reliability:
         count, p, y = sums
         some = torch.where(count > 0, count, torch.nan)
         return cls(count, p / some, y / some)
+
+    def headline(self) -> str:
+        return f"ACE {self.ace():.4f}, ECE {self.ece():.4f}, {int(self.count.sum()):,} entries"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Bins with entries: how many, their mean probability, the frequency of positives."""
+        low, high = self.interval()
+        columns = [self.count, self.confidence, self.frequency, low, high]
+        names = ("entries", "probability", "frequency", "low", "high")
+        lines = []
+        for label in range(len(self.count)) if self.count.ndim == 2 else (None,):
+            own = columns if label is None else [column[label] for column in columns]
+            for values in zip(*(column.tolist() for column in own), strict=True):
+                if values[0] > 0:
+                    which = {} if label is None else {"label": label}
+                    lines.append(which | dict(zip(names, values, strict=True)))
+        return lines
+
+    def panels(self) -> list[charts.Panel]:
+        """Frequency of positives by probability, if it is one pooled curve."""
+        if self.count.ndim != 1:
+            return []
+        upper, _ = _panels({"": self}, "Reliability", 0.95)
+        return [replace(upper, x_label=PROBABILITY, x_ticks=charts.unit_ticks())]
 
     def gaps(self) -> Tensor:
         """|frequency - confidence| of each bin, NaN where it is empty."""
@@ -231,10 +257,13 @@ def diagram(curves: Mapping[str, Reliability], title: str, level: float = 0.95) 
     >>> diagram({"link": reliability([[0.2, 0.7]], [[0, 1]])}, "Two labels")[:4]
     '<svg'
     """
-    from labelset import charts
-
     if not curves:
         raise ValueError("a reliability diagram needs at least one curve, got none")
+    return charts.svg(_panels(curves, title, level), title, across=1)
+
+
+def _panels(curves: Mapping[str, Reliability], title: str, level: float) -> list[charts.Panel]:
+    """The curves, and below them the entries of their bins."""
     lines: list[charts.Mark] = [charts.Line([(0.0, 0.0), (1.0, 1.0)], None)]
     tallies = list[charts.Bars]()
     for i, (name, curve) in enumerate(curves.items()):
@@ -246,7 +275,7 @@ def diagram(curves: Mapping[str, Reliability], title: str, level: float = 0.95) 
         some, bins = curve.count > 0, len(curve.count)
         columns = (curve.count, curve.confidence, curve.frequency, *curve.interval(level))
         count, p, f, low, high = (column[some].tolist() for column in columns)
-        key = f"{name}: ACE {curve.ace():.4f}, {int(curve.count.sum()):,} entries"
+        key = f"{name}: ACE {curve.ace():.4f}, {int(curve.count.sum()):,} entries" if name else ""
         sizes = [1.5 + 0.4 * math.log1p(n) for n in count]
         lines.append(charts.Band(list(zip(p, low, high, strict=True)), i))
         lines.append(charts.Line(list(zip(p, f, strict=True)), i, key, dots=sizes))
@@ -256,11 +285,9 @@ def diagram(curves: Mapping[str, Reliability], title: str, level: float = 0.95) 
     ticks = [(height, f"{n:,}") for n, height in powers.items()]
     unmarked = [(tick, "") for tick, _ in charts.unit_ticks()]
     upper = charts.Panel(title, "", "frequency of positives", lines, x_ticks=unmarked)
-    lower = charts.Panel(
-        "", "predicted probability", "entries", tallies, y=(0.0, most), y_ticks=ticks
-    )
+    lower = charts.Panel("", PROBABILITY, "entries", tallies, y=(0.0, most), y_ticks=ticks)
     panels = [replace(upper, height=360), replace(lower, height=80)]
-    return charts.svg([replace(panel, width=360, grid="xy") for panel in panels], title, across=1)
+    return [replace(panel, width=360, grid="xy") for panel in panels]
 
 
 def _tally(

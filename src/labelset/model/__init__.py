@@ -7,6 +7,7 @@ from labelset.lazy import door
 if TYPE_CHECKING:
     from labelset.model.blend import Blend, Part, mixed
     from labelset.model.change import Change, Changes, learns, purpose
+    from labelset.model.evaluation import USUAL, Evaluation
     from labelset.model.explanation import Explainer, Explanation, Reason, Share, Weights
     from labelset.model.folder import COMPARED, HEAD, SavedModel, Split, read_scores, score_batches
     from labelset.model.forest import Forest, log_odds
@@ -21,9 +22,11 @@ else:
 __all__ = [
     "COMPARED",
     "HEAD",
+    "USUAL",
     "Blend",
     "Change",
     "Changes",
+    "Evaluation",
     "Explainer",
     "Explanation",
     "Forest",

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from labelset import calibrate, heads
 from labelset.calibrate import ProbMap
+from labelset.charts import Panel, shares
+from labelset.display import Shown
 from labelset.heads import Head
 from labelset.model.contributions import (
     ENTRIES,
@@ -66,7 +68,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Blend:
+class Blend(Shown):
     """scores = log-odds of sum over parts of weight * probabilities, the weights adding up to 1.
 
     >>> def constant(p):
@@ -92,6 +94,26 @@ class Blend:
             raise ValueError("the parts of a blend share one encoder, or each names its own")
         if len({part.scorer.labels for part in self.parts}) != 1:
             raise ValueError("the parts of a blend must have the same labels")
+
+    def headline(self) -> str:
+        return f"A blend of {len(self.parts)} models: the weighted mean of their probabilities"
+
+    def records(self) -> list[dict[str, Any]]:
+        """A line for each model, by weight: what it is, and what it holds."""
+        return [
+            {
+                "model": part.name,
+                "weight": part.weight,
+                "kind": type(part.model).__name__,
+                "calibrator": part.calibrator.as_json()["name"],
+            }
+            for part in sorted(self.parts, key=lambda part: -part.weight)
+        ]
+
+    def panels(self) -> list[Panel]:
+        """The weights."""
+        rows = [(line["model"], line["weight"]) for line in self.records()]
+        return [shares(rows, "Weights in the blend", "weight")]
 
     def check_views(self, encoders: Sequence[Any] | None) -> None:
         """ValueError unless each part finds its encoder."""

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from labelset import check
 from labelset.data import Dataset, Schema
+from labelset.display import Shown
 from labelset.encode import Encoder
 from labelset.encode.tfidf import TFIDF
 from labelset.heads import Head
@@ -103,7 +103,7 @@ def _shorts(terms: Iterable[Term]) -> list[list[Any]]:
     return [[name, _short(value)] for name, value in terms]
 
 
-class Explanation(Sequence[Reason]):
+class Explanation(Shown, Sequence[Reason]):
     """The reasons of rows and labels, one after the other.
 
     >>> reason = Reason(0, None, "sea", 1.0, -1.0, (('"wave"', 2.0),), 0.0)
@@ -129,13 +129,9 @@ class Explanation(Sequence[Reason]):
     def __repr__(self) -> str:
         return "\n".join(map(str, self._reasons))
 
-    def to_frame(self) -> Any:
-        """A pandas frame with a line for each term: values of a row and label without a member add
-        up to the score; those of the members, which follow, to the same without the base."""
-        try:
-            pandas = import_module("pandas")
-        except ImportError:
-            raise ImportError("a frame of reasons needs pandas: pip install pandas") from None
+    def records(self) -> list[dict[str, Any]]:
+        """A line for each term: values of a row and label without a member add up to the score;
+        those of the members, which follow, to the same without the base."""
         lines = []
         for reason in self:
             which = (reason.row if reason.id is None else reason.id, reason.label)
@@ -145,7 +141,8 @@ class Explanation(Sequence[Reason]):
                 *((each.name, each.terms, each.rest) for each in reason.members),
             ):
                 lines += [(*which, member, *term) for term in (*terms, (REST, rest))]
-        return pandas.DataFrame(lines, columns=["row", "label", "member", "term", "value"])
+        names = ("row", "label", "member", "term", "value")
+        return [dict(zip(names, line, strict=True)) for line in lines]
 
 
 # ---- of rows ------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import hashlib
 import json
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +36,7 @@ from labelset.model.predictor import Predictor
 from labelset.model.scorer import Scorer, all_numbers
 
 if TYPE_CHECKING:
+    from labelset.model.evaluation import Evaluation
     from labelset.model.explanation import Explanation, Reason, Weights
 
 FORMAT = 1
@@ -215,6 +216,16 @@ class SavedModel:
             reasons += explainer(some, asked, scores, first)
             first += len(some)
         return Explanation(reasons)
+
+    def evaluate(self, metrics: Iterable[str] | None = None, on: str = "test") -> Evaluation:
+        """Metrics of a part of its rows, with its calibrator and rule; None: the usual ones.
+
+        What is found is a table (`to_frame()`), a picture of the worst labels (`plot()`), and
+        numbers: `found["f1-micro"]`, `found.each["map@class"]["fork"]`.
+        """
+        from labelset.model.evaluation import USUAL, evaluated
+
+        return evaluated(self, USUAL if metrics is None else metrics, on)
 
     def weights(self, labels: Any = None, top: int = 10) -> list[Weights]:
         """The features that weigh most for these labels, given by name or number, or for all of

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from torch import distributed
 
 from labelset import check
+from labelset.charts import Bars, Panel, round_ticks
+from labelset.display import Shown
 from labelset.labels import Labels
 from labelset.proofs import _exact
 from labelset.proofs._prove import Verdict, exact_certificate, least_margin, least_norm, prove
@@ -158,7 +160,7 @@ class ProofFailed(RuntimeError, AssertionError):
     """A verdict could not be proven again from the weights."""
 
 
-class Verification:
+class Verification(Shown):
     """Which label sets a head can produce, each verdict with its proof.
 
     Index i counts the rows of the labels that were given; equal rows share one verdict.
@@ -260,6 +262,45 @@ class Verification:
         return verdict.rows.copy(), verdict.weights
 
     # ---- for people and for files ---------------------------------------------------------------
+
+    def headline(self) -> str:
+        n, d = self.problem.weight.shape
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in self.counts().items() if count)
+        return f"{len(self):,} label sets of {n:,} labels, {d:,} features: {counts or 'none'}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """A line for each label set: its labels by number, the verdict, how robustly."""
+        lines: list[dict[str, Any]] = []
+        for which, status, radius in zip(self.which, self.status, self.radius, strict=True):
+            start, end = self.sets.indptr[which : which + 2].tolist()
+            values = None if self.sets.values is None else self.sets.values[start:end]
+            labels = self.sets.indices[start:end]
+            known = labels if values is None else labels[values == 1]
+            record = {"labels": known.tolist(), "status": str(status), "radius": float(radius)}
+            lines.append(record | ({"fragile": True} if self.fragile[len(lines)] else {}))
+        return lines
+
+    def panels(self) -> list[Panel]:
+        """How many label sets can be produced how robustly, by powers of ten."""
+        radius = self.radius[np.isfinite(self.radius) & (self.radius > 0)]
+        if not len(radius):
+            return []
+        counts = Counter(np.floor(np.log10(radius)).astype(int).tolist())
+        low, high = min(counts), max(counts) + 1
+        most = round_ticks(0.0, max(counts.values()))
+        step = max(1, (high - low) // 5)
+        return [
+            Panel(
+                title="Label sets that can be produced",
+                x_label="rho: how robustly",
+                y_label="label sets",
+                marks=[Bars([(k + 0.03, k + 0.97, n) for k, n in sorted(counts.items())])],
+                x=(low, high),
+                y=(0.0, most[-1][0]),
+                x_ticks=[(k, f"{10.0**k:g}") for k in range(low, high + 1, step)],
+                y_ticks=most,
+            )
+        ]
 
     def table(self, names: Sequence[str] | None = None, most: int = 5) -> str:
         """How many can be produced, the smallest radii, and which fail through which labels."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from labelset.charts import Band, Bars, Dot, Line, Panel, can_png, png, round_ticks, svg
+from labelset.charts import Band, Bars, Line, Panel, can_png, differences, png, round_ticks, svg
 from labelset.files import write_bytes
 from labelset.metrics import Reliability
 from labelset.report.content import STAGES, CandidateInput, ReportInput, SummaryRow
@@ -70,29 +70,16 @@ def figures(given: ReportInput) -> dict[str, Panel]:
 def _candidates(given: ReportInput) -> Panel | None:
     """Differences from the baseline in the metric that decides, at the last stage there is."""
     rows = [(c.key, row) for c in given.candidates if (row := _decisive(given, c)) is not None]
-    shown = [(key, row) for key, row in rows if row.low is not None and row.high is not None]
+    shown = [
+        (key, row.delta or 0.0, row.low, row.high, row.verdict)
+        for key, row in rows
+        if row.low is not None and row.high is not None
+    ]
     if not shown:
         return None
-    shown.sort(key=lambda entry: entry[1].delta or 0.0)
-    ends = [end for _, row in shown for end in (row.low, row.high, 0.0) if end is not None]
-    ticks = round_ticks(min(ends), max(ends))
-    marks: list[Any] = [Line([(0.0, -0.7), (0.0, len(shown) - 0.3)], None)]
-    for y, (_, row) in enumerate(shown):
-        hollow = row.verdict not in ("better", "worse")
-        colour = 1 if row.verdict == "worse" else 0
-        interval = row.low or 0.0, row.high or 0.0
-        marks.append(Dot(row.delta or 0.0, y, colour, interval=interval, hollow=hollow))
-    first = shown[0][1]
-    return Panel(
-        title=f"{first.metric}, {first.stage}: difference from {given.baseline}",
-        x_label=f"difference in {first.metric}",
-        y_label="",
-        marks=marks,
-        x=(ticks[0][0], ticks[-1][0]),
-        y=(-0.7, len(shown) - 0.3),
-        x_ticks=ticks,
-        y_ticks=[(float(y), key[:28]) for y, (key, _) in enumerate(shown)],
-    )
+    first = max(rows, key=lambda entry: entry[1].low is not None)[1]
+    title = f"{first.metric}, {first.stage}: difference from {given.baseline}"
+    return differences(shown, title, f"difference in {first.metric}")
 
 
 def _decisive(given: ReportInput, candidate: CandidateInput) -> SummaryRow | None:

@@ -18,9 +18,11 @@ import torch
 from torch import Tensor
 
 from labelset import check
+from labelset.charts import Panel, differences
 from labelset.data import Dataset, ensure_split, inspect
 from labelset.data.formats.npz import opened
 from labelset.data.reading import reading
+from labelset.display import Shown
 from labelset.files import folder_lock, sweep, unlock_below, versions, write_bytes
 from labelset.metrics import build
 from labelset.model import COMPARED, SavedModel, Split
@@ -90,7 +92,7 @@ class Standing:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Shown):
     """The answer: every figure, who stands how, and what to use."""
 
     plan: Plan
@@ -140,6 +142,33 @@ class Comparison:
         if self.search is not None and self.search.get("not_tried"):
             lines.append(self.search["not_tried"])
         return "\n".join([lines[0], *map(wrapped, lines[1:])])
+
+    def headline(self) -> str:
+        return self.recommendation
+
+    def records(self) -> list[dict[str, Any]]:
+        """A line for each candidate, the best first: its metrics, as in the table, and its cost."""
+        costs = {} if self.search is None else self.search["costs"]
+        lines = []
+        for key, by in ranked(self):
+            line = {"candidate": key, "recommended": key == self.best}
+            for stage, metric in shown_metrics(self.plan.optimise):
+                one = by[stage, metric]
+                line |= {metric: one.mean, f"{metric} against {self.plan.base}": one.verdict}
+            line["representable"] = self.expressible[key]
+            lines.append(line | dict(zip(COSTS, costs.get(key, ()), strict=False)))
+        return lines
+
+    def panels(self) -> list[Panel]:
+        """Differences from the baseline, by the metric that chooses, with their intervals."""
+        metric = self.plan.optimise
+        rows = [
+            (key, one.delta, one.low, one.high, one.verdict)
+            for key, held in self.standings.items()
+            if key != self.plan.base and math.isfinite((one := standing(held, metric)).delta)
+        ]
+        title = f"{metric}: difference from {self.plan.base}, test rows"
+        return [differences(rows, title, f"difference in {metric}")] if rows else []
 
     @cached_property
     def best_model(self) -> SavedModel:
@@ -274,7 +303,9 @@ def prepared(dataset: Dataset, plan: Plan, searched: bool = False) -> Dataset:
                 "valid=FILE and test=FILE, or a split_column"
             )
     if not int(dataset.part("train").labels.counts().sum()):
-        raise ValueError(f"{source}: no label is on in the training rows; where are the labels?")
+        raise ValueError(
+            f"{source}: no label is positive in the training rows; where are the labels?"
+        )
     _can_judge(dataset, plan.optimise, source)
     if plan.missing is not None:
         from labelset.data import drop_train_labels
@@ -306,8 +337,8 @@ def _can_judge(dataset: Dataset, optimise: str, source: Any) -> None:
             )
         if part != "test" and optimise in PLAIN and not int(labels.counts().sum()):
             raise ValueError(
-                f"{source}: no label is on in the {len(labels)} {part} rows, and {optimise} is not "
-                "defined there: give others, or another --optimise, such as f1-micro"
+                f"{source}: no label is positive in the {len(labels)} {part} rows, and {optimise} "
+                "is not defined there: give others, or another --optimise, such as f1-micro"
             )
 
 
@@ -586,10 +617,7 @@ MARK = {"better": "+", "worse": "-", "no difference": " ", "baseline": " "}
 
 def table_rows(found: Comparison) -> list[list[str]]:
     """Rows of cells: two of the head, then the candidates by the metric that was asked for."""
-    optimise = found.plan.optimise
-    shown = [(stage_of(optimise), optimise), ("tuned", "f1-micro"), ("tuned", "f1-macro")]
-    shown += [("raw", name) for name in ("map@class", "map-micro", "auroc@class")]
-    shown = list(dict.fromkeys([*shown, ("calibrated", "ace")]))
+    shown = shown_metrics(found.plan.optimise)
     costs = {} if found.search is None else found.search["costs"]
     head = [["candidate"], [""]]
     for stage, name in shown:
@@ -597,20 +625,33 @@ def table_rows(found: Comparison) -> list[list[str]]:
         head[1].append(f"{stage} ")
     head[0] += ["representable", *(("fitted in", "a row in", "size") if costs else ())]
     head[1] += [""] * (len(head[0]) - len(head[1]))
-    sign = -1 if build(optimise).higher_is_better else 1
     lines = []
-    for key, held in found.standings.items():
-        by = {(s.stage, s.metric): s for s in held}
+    for key, by in ranked(found):
         able = found.expressible[key]
         cells = [_cell(by[stage, metric]) for stage, metric in shown]
         cells.append("-" if able is None else f"{able:.0%}")
         if costs:
             seconds, each, size = costs[key]
             cells += [f"{seconds:.1f} s", f"{each:.2g} ms", f"{size:.2g} MB"]
-        lines.append((sign * by[shown[0]].mean, [key, *cells]))
-    lines.sort(key=lambda line: (math.isnan(line[0]), line[0]))
+        lines.append([key, *cells])
     failed = [[key, "failed", *["-"] * (len(head[0]) - 2)] for key in found.failed]
-    return [*head, *(cells for _, cells in lines), *failed]
+    return [*head, *lines, *failed]
+
+
+def shown_metrics(optimise: str) -> list[tuple[str, str]]:
+    """The columns of the table, the one that chooses first: a stage and a metric."""
+    shown = [(stage_of(optimise), optimise), ("tuned", "f1-micro"), ("tuned", "f1-macro")]
+    shown += [("raw", name) for name in ("map@class", "map-micro", "auroc@class")]
+    return list(dict.fromkeys([*shown, ("calibrated", "ace")]))
+
+
+def ranked(found: Comparison) -> list[tuple[str, dict[tuple[str, str], Standing]]]:
+    """Candidates by the metric that was asked for, with their standings by stage and metric."""
+    first = shown_metrics(found.plan.optimise)[0]
+    sign = -1 if build(first[1]).higher_is_better else 1
+    held = [(key, {(s.stage, s.metric): s for s in own}) for key, own in found.standings.items()]
+    means = {key: sign * by[first].mean for key, by in held}
+    return sorted(held, key=lambda line: (math.isnan(means[line[0]]), means[line[0]]))
 
 
 def _cell(standing: Standing) -> str:

@@ -48,7 +48,7 @@ def compare_rows(
     X, y : inputs, and the (rows, labels) matrix of 0, 1 and NaN (unknown) that belongs to them, or
         a list of the label names of each row. X is an array, also one of pictures (rows, channels,
         height, width), a scipy sparse matrix, a list of texts, or a frame. Without y, X is a file,
-        a frame or a built-in data set that holds both, and `keys` say how to read it:
+        a frame, a `Dataset` or a built-in data set that holds both, and `keys` say how to read it:
         label_column="tags", ... as in a description file.
     names : of the labels, where y does not say.
     split : train, valid or test (or 0, 1, 2) for each row; None: a fifth of the rows, with its
