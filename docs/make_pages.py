@@ -1,15 +1,18 @@
-"""Writes the pages that are made from the code: one per loss, their index, and their pictures.
+"""Writes what is made from the code: a page per loss, their index and pictures, the gallery.
 
     python docs/make_pages.py [--missing]
 
-A page is what `labelset list NAME` prints, and what the code can tell by itself.
+The gallery's pictures are those that the lines of docs/gallery.md write. A page of a loss is what
+`labelset list NAME` prints, and what the code can tell by itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
 import re
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -161,7 +164,16 @@ def files() -> dict[str, str]:
         made[f"losses/{stem(name)}.md"] = page(name)
         if isinstance(build(name, **catalog.get(name).examples[0]), Separable):
             made[f"losses/{stem(name)}.svg"] = curves(name)
-    return made
+    return made | gallery()
+
+
+def gallery() -> dict[str, str]:
+    """The pictures that the gallery's lines write, by their names."""
+    text = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.S | re.M)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        exec(compile("\n".join(blocks), "gallery.md", "exec"), {})
+        return {f"gallery/{path.name}": path.read_text() for path in Path().glob("*.svg")}
 
 
 def same_but_rounding(a: str, b: str) -> bool:

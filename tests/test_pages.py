@@ -30,14 +30,17 @@ def test_no_page_is_stale(path):
 
 
 def test_no_page_is_left_over():
-    on_disk = {str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs" / "losses").iterdir()}
+    folders = (ROOT / "docs" / name for name in ("losses", "gallery"))
+    on_disk = {str(p.relative_to(ROOT / "docs")) for each in folders for p in each.iterdir()}
     assert on_disk <= set(MADE)
 
 
 @pytest.mark.parametrize("path", [path for path in MADE if path.endswith(".svg")])
 def test_pictures_are_well_formed(path):
     root = ElementTree.fromstring(MADE[path])
-    assert len(root.findall(".//{http://www.w3.org/2000/svg}path")) > 4
+    least = 0 if path.startswith("gallery") else 4
+    assert len(root.findall(".//{http://www.w3.org/2000/svg}*")) > 10
+    assert len(root.findall(".//{http://www.w3.org/2000/svg}path")) >= least
     assert "nan" not in MADE[path]
 
 
@@ -46,6 +49,11 @@ def test_only_the_last_digit_may_differ():
     assert not same_but_rounding("a 0.1234 b", "a 0.1237 b")
     assert not same_but_rounding("a 0.1234 b", "a 0.1234 c")
     assert not same_but_rounding("a 1 b", "a 0.1 b")
+
+
+def test_the_gallery_shows_every_picture_that_it_makes():
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert {*re.findall(r"\]\((gallery/.*?)\)", page)} == {*SCRIPT["gallery"]()}
 
 
 PAGES = sorted(
