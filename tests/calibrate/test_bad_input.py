@@ -44,8 +44,8 @@ def test_infinite_scores_are_refused_in_fitting_and_read_in_use(name):
 @pytest.mark.parametrize(
     ("y", "words"),
     [
-        (np.zeros((40, 3)), "none that is on among 120 known"),
-        (np.ones((40, 3)), "none that is off among 120 known"),
+        (np.zeros((40, 3)), "none that is positive among 120 known"),
+        (np.ones((40, 3)), "none that is negative among 120 known"),
         (np.full((40, 3), np.nan), "no label is known"),
         (np.zeros((40, 2)), "scores have shape"),
         (np.full((40, 3), 2.0), "labels must lie in"),

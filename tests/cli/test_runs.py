@@ -52,7 +52,7 @@ def test_the_way_from_scores_to_decisions(files, capsys):
     assert main(["query", run, "fork & !'tea cup'", "-k", "4"]) == 0
     assert "of the first 4 rows expected right" in capsys.readouterr().out
     assert main(["doctor", run]) in (0, 1)
-    assert "labels that are on" in capsys.readouterr().out
+    assert "labels that are positive" in capsys.readouterr().out
     assert (
         main(["predict", run, str(files / "test.npy"), "--scores", "--out", str(files / "p.jsonl")])
         == 0

@@ -97,7 +97,7 @@ def test_the_text():
     assert "features        2 dense, 100.0% zeros" in text
     assert "duplicated rows 1,199, 1 with other labels" in text
     assert "! test in train: 100 rows (100.0%) have the same input" in text
-    assert "! never on in train, but later: label 11" in text
+    assert "! never positive in train, but later: label 11" in text
     assert "label 8 and 2 more" in text
     assert all(len(line) < 120 for line in text.splitlines())
 

@@ -67,7 +67,7 @@ def test_classes_without_a_positive_count_zero_as_in_scikit_learn():
     assert found.left_out == 0
     assert build("map@class")(V, y) == pytest.approx(due * 5 / 4, abs=1e-12)
     assert build("map-micro", undefined=0.0)(V, 0 * y) == 0
-    with pytest.raises(ValueError, match="no entry is on"):
+    with pytest.raises(ValueError, match="no entry is positive"):
         build("map-micro")(V, 0 * y)
     with pytest.raises(ValueError, match="undefined"):
         build("map@class", undefined=-1.0)

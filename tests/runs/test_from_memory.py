@@ -61,7 +61,7 @@ def test_the_folder_goes_with_the_answer_or_stays_where_it_was_asked_for(tmp_pat
 
 def test_no_folder_is_left_where_nothing_was_compared(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with pytest.raises(ValueError, match="no label is on"):
+    with pytest.raises(ValueError, match="no label is positive"):
         ls.compare(np.eye(20), np.zeros((20, 2)), **QUICK)
     assert not list(tmp_path.iterdir())
 

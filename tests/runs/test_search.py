@@ -191,7 +191,7 @@ def test_in_memory_it_finds_what_a_comparison_finds_of_the_same_rows(found):
 
 def test_in_memory_it_says_what_it_cannot_do():
     nothing = Dataset.from_arrays(torch.randn(20, 2), torch.zeros(20, 2))
-    with pytest.raises(ValueError, match="no label is on in any row"):
+    with pytest.raises(ValueError, match="no label is positive in any row"):
         choose_model(nothing, Plan())
     with pytest.raises(ValueError, match="a search needs features or texts in memory"):
         choose_model(data(), Plan(seeds=2))
@@ -327,7 +327,10 @@ def lacking(kind):
     [
         ("valid unknown", "no label of the 10 valid rows is known"),
         ("test unknown", "no label of the 15 test rows is known"),
-        ("valid off", "no label is on in the 10 valid rows, and map@class is not defined there"),
+        (
+            "valid off",
+            "no label is positive in the 10 valid rows, and map@class is not",
+        ),
         ("soft", "row 7, label 'c' is 0.25"),
         ("no features", "its 60 rows have no features"),
         ("equal inputs", "too few to learn and to choose from|has no valid rows"),

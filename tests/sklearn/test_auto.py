@@ -219,7 +219,7 @@ def test_what_has_no_effect_is_refused():
         auto(optimise="accuracy").fit(X, y)
     with pytest.raises(AttributeError, match="partial_fit"):
         auto().partial_fit(X, y)
-    with pytest.raises(ValueError, match="no label is on in any row"):
+    with pytest.raises(ValueError, match="no label is positive in any row"):
         auto().fit(X, np.zeros((40, 2)))
 
 

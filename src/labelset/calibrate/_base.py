@@ -289,8 +289,9 @@ def _refuse_one_sided(y: Tensor) -> None:
         raise ValueError("no label is known, so that there is nothing to fit; give known labels")
     if on == 0 or off == 0:
         raise ValueError(
-            f"a map is fitted to labels of which some are on and some are off, got none that is "
-            f"{'on' if on == 0 else 'off'} among {on + off:g} known; give rows of both kinds"
+            "a calibrator is fitted to labels of which some are positive and some negative, got "
+            f"none that is {'positive' if on == 0 else 'negative'} among {on + off:g} known; give "
+            "rows of both kinds"
         )
 
 

@@ -12,9 +12,11 @@ from labelset.cli.options import add_saving, add_settings, settings, undone, wri
 from labelset.files import write_bytes
 from labelset.terminal import phase, progress, wrapped
 
-ABOUT = """Fit a map on the held-out part of a RUN and keep it there; the rule that the run holds is
-fitted again, to the new probabilities. What would make the metric that the run is for, or another
-main one, sharply worse on unseen rows is refused. Maps: """ + ", ".join(calibrate.names())
+ABOUT = """Fit a calibrator on the held-out part of a RUN and keep it there; the rule that the run
+holds is fitted again, to the new probabilities. What would make the metric that the run is for, or
+another main one, sharply worse on unseen rows is refused. Calibrators: """ + ", ".join(
+    calibrate.names()
+)
 
 
 def add(verb: Any) -> None:

@@ -22,8 +22,8 @@ from labelset.cli.options import (
 from labelset.ranks import Ranks, under_torchrun
 from labelset.terminal import next_command, progress
 
-ABOUT = """Train one model, fit its map and rule on validation rows, and keep all of it in RUN/best.
-Stopped half-way, the same command with --resume goes on."""
+ABOUT = """Train one model, fit its calibrator and rule on validation rows, and keep all of it in
+RUN/best. An interrupted run is continued by the same command with --resume."""
 
 
 def add(verb: Any) -> None:

@@ -54,7 +54,7 @@ def load(source: Any, *, labelled: bool = True, **flags: Any) -> Dataset:
     file even where `digits` is built in.
 
     >>> load("digits", train=100, valid=10, test=20)
-    Dataset(130 rows, images 1 x 24 x 24, 10 labels, 1.8 on per row, parts 100 / 10 / 20)
+    Dataset(130 rows, images 1 x 24 x 24, 10 labels, 1.8 labels per row, parts 100 / 10 / 20)
     """
     if isinstance(source, str) and source in names():
         return build(source, **flags).make()

@@ -215,7 +215,7 @@ class PSPAtK(Metric):
 
     def result(self, state: State) -> Result:
         if not float(state["best"]) > 0:
-            raise ValueError("not defined: no row has a label that is on")
+            raise ValueError("not defined: no row has a positive label")
         return Result(float(state["had"] / state["best"]))
 
 

@@ -124,7 +124,7 @@ class MAPClass(_ByClass):
     interpolated: bool = hyper(False, "at each recall the best precision at no lower recall")
 
     name = "map@class"
-    why_undefined = "no class has a row in which it is on"
+    why_undefined = "no class has a positive row"
     examples = ({}, {"interpolated": True}, {"undefined": 0.0})
     worked = (
         {  # no row has the last class
@@ -168,7 +168,7 @@ class MAPMicro(_Pooled):
     """
 
     name = "map-micro"
-    why_undefined = "no entry is on"
+    why_undefined = "no entry is positive"
     worked = (
         {
             "given": ((0.9, 0.1, 0.3), (0.5, 0.5, 0.7)),
@@ -193,7 +193,7 @@ class AUROCClass(_ByClass):
     """
 
     name = "auroc@class"
-    why_undefined = "no class is on in one row and off in another"
+    why_undefined = "no class is positive in one row and negative in another"
     worked = (
         {  # the last two classes are on nowhere, and off nowhere
             "given": ((0.9, 0.1, 0.5, 0.1), (0.8, 0.1, 0.4, 0.2), (0.1, 0.9, 0.3, 0.3)),
@@ -218,7 +218,7 @@ class AUROCMicro(_Pooled):
     """
 
     name = "auroc-micro"
-    why_undefined = "no entry is on and another off"
+    why_undefined = "no entry is positive and another negative"
     worked = (
         {
             "given": ((0.9, 0.1, 0.3), (0.5, 0.5, 0.7)),

@@ -193,7 +193,7 @@ def _packed_or_none(ends: Tensor | None) -> dict[str, str] | None:
 def _average_precision(part: Split) -> Any:
     try:
         each = metrics.build("map@class").report(part.scores, part.labels).each
-    except ValueError:  # no label is on in any row
+    except ValueError:  # no label is positive in any row
         each = None
     nothing = np.full(part.labels.n, np.nan, dtype=np.float32)
     return nothing if each is None else each.cpu().numpy().astype(np.float32)

@@ -13,8 +13,8 @@ Point = tuple[str, str]
 """What it is about, and what is to be said of it."""
 
 FAMILIES = {
-    "frequency": "the same answer for every row: how often each label is on in the training rows. "
-    "What is not better than this has learnt nothing",
+    "frequency": "the same answer for every row: how often each label is positive in the training "
+    "rows. What is not better than this has learnt nothing",
     "kernel-ridge": "a row gets the labels of training rows that are like it (kernel ridge)",
     "extra-trees": "many decision trees with random splits, whose answers are averaged",
     "mlp": "a small neural network with one hidden layer",

@@ -67,7 +67,7 @@ def choose_model(dataset: Dataset, plan: Plan) -> Choice:
             "stage; use labelset.compare, which trains by epochs where it must"
         )
     if not int(dataset.part("train").labels.counts().sum()):
-        raise ValueError("no label is on in any row: there is nothing to choose a model by")
+        raise ValueError("no label is positive in any row: there is nothing to choose a model by")
     shelf = InMemory()
     found = search(dataset, plan, shelf)
     judges = {task.key: Judge(shelf.model(task)) for task in found.tasks}

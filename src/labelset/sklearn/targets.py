@@ -158,8 +158,8 @@ def _array(y: Any) -> Array:
         raise ValueError(f"y must be 1-D or 2-D (rows, labels), got shape {array.shape}")
     if array.ndim == 2 and not bool(((array >= 0) & (array <= 1) | np.isnan(array)).all()):
         raise ValueError(
-            "Unknown label type: a matrix of other numbers than 0 to 1; a label is on (1), off "
-            "(0), in between, or unknown (NaN)"
+            "Unknown label type: a matrix of other numbers than 0 to 1; a label is positive (1), "
+            "negative (0), in between, or unknown (NaN)"
         )
     return array
 

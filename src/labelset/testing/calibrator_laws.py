@@ -162,7 +162,7 @@ def refusals(make: Make) -> None:
     _raises(ValueError, lambda: m(bad), "given a NaN score")
     if m.needs_fit:
         _raises(ValueError, lambda: m.fit(v, torch.full_like(y, torch.nan)), "nothing is known")
-        _raises(ValueError, lambda: m.fit(v, torch.zeros_like(y)), "no label is on")
+        _raises(ValueError, lambda: m.fit(v, torch.zeros_like(y)), "no label is positive")
     near(m(v), want, "a refused fit changes the map", 0.0, 0.0)
 
 

@@ -34,7 +34,7 @@ function doubtsCard(known) {
   if (known.dead.length) doubts.push(`Never on at all: ${known.dead.join(", ")}.`);
   if (known.empty_rows) doubts.push(`${many(known.empty_rows, "row is", "rows are")} empty.`);
   const words = doubts.length ? h("ul", null, doubts.map((each) => h("li", null, each)))
-    : h("p", null, "No row of one part repeats one of another, and every label is on in training rows.");
+    : h("p", null, "No row of one part repeats one of another, and every label has positives in the training rows.");
   return card("What to mind", words);
 }
 
