@@ -227,14 +227,14 @@ def beside(pieces: dict[str, Piece]) -> Piece:
     for other in ordered[1:]:
         if other.rows != first.rows:
             raise BadFile(f"{other.path}: has {other.rows} rows, {first.path} has {first.rows}")
-    held: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for what in CONTENT:
         named = pieces.get({"names": "labels", "columns": "features"}.get(what, what))
         choices = [p for p in ([named] if named else []) + ordered if getattr(p, what) is not None]
-        held[what] = getattr(choices[0], what) if choices else None
+        merged[what] = getattr(choices[0], what) if choices else None
     return replace(
         first,
-        **held,
+        **merged,
         notes=tuple(note for piece in ordered for note in piece.notes),
         facts={key: value for piece in reversed(ordered) for key, value in piece.facts.items()},
         about={key: value for piece in reversed(ordered) for key, value in piece.about.items()},
@@ -251,12 +251,12 @@ def below(pieces: dict[str, Piece]) -> Piece:
         _same_shape(first, other)
     numbers = [(PARTS.index(part), pieces[part].rows) for part in PARTS if part in pieces]
     many = (what for what in CONTENT if what not in ("names", "columns"))
-    held = {what: _stacked(what, [getattr(p, what) for p in ordered]) for what in many}
-    held["names"], held["columns"] = first.names, first.columns
-    held["split"] = torch.cat([torch.full((rows,), at, dtype=torch.int8) for at, rows in numbers])
+    joined = {what: _stacked(what, [getattr(p, what) for p in ordered]) for what in many}
+    joined["names"], joined["columns"] = first.names, first.columns
+    joined["split"] = torch.cat([torch.full((rows,), at, dtype=torch.int8) for at, rows in numbers])
     return replace(
         first,
-        **held,
+        **joined,
         rows=sum(piece.rows for piece in ordered),
         notes=tuple(dict.fromkeys(note for piece in ordered for note in piece.notes)),
     )
@@ -279,16 +279,16 @@ def _same_shape(first: Piece, other: Piece) -> None:
         raise BadFile(f"{other.path}: its labels are not called like those of {first.path}")
 
 
-def _is_sparse(held: Any) -> bool:
-    return isinstance(held, (SparseRows, StoredSparse))
+def _is_sparse(x: Any) -> bool:
+    return isinstance(x, (SparseRows, StoredSparse))
 
 
-def _stacked(what: str, held: Sequence[Any]) -> Any:
-    if any(part is None for part in held):
+def _stacked(what: str, parts: Sequence[Any]) -> Any:
+    if any(part is None for part in parts):
         return None
-    if isinstance(held[0], Labels):
-        return Labels.stack(held)
-    return torch.cat(list(held)) if what in ADDED else stacked(held)
+    if isinstance(parts[0], Labels):
+        return Labels.stack(parts)
+    return torch.cat(list(parts)) if what in ADDED else stacked(parts)
 
 
 BLOCK = 4096
@@ -317,10 +317,10 @@ def gathered(pieces: Iterable[Piece], memory: int, delimiter: str = "|") -> Piec
     for piece in pieces:
         last, rows = piece, rows + piece.rows
         notes |= dict.fromkeys(piece.notes)
-        for what, held in _there(piece):
+        for what, values in _there(piece):
             if what not in spools:
-                spools[what] = appender(held, memory)
-            spools[what].append(held)
+                spools[what] = appender(values, memory)
+            spools[what].append(values)
         if piece.labels is not None:
             labels.append(piece.labels)
         if piece.listed is not None:
@@ -345,6 +345,6 @@ def gathered(pieces: Iterable[Piece], memory: int, delimiter: str = "|") -> Piec
 
 def _there(piece: Piece) -> Iterator[tuple[str, Any]]:
     for name in SPOOLED:
-        held = getattr(piece, name)
-        if held is not None:
-            yield name, held
+        values = getattr(piece, name)
+        if values is not None:
+            yield name, values

@@ -339,9 +339,9 @@ class Dataset(Shown):
 
     def __post_init__(self) -> None:
         for what in ("features", "texts", "images", "split", "ids", "groups", "times"):
-            held = getattr(self, what)
-            if held is not None and len(held) != len(self.labels):
-                raise ValueError(f"has {len(held)} rows of {what}, {len(self.labels)} of labels")
+            rows = getattr(self, what)
+            if rows is not None and len(rows) != len(self.labels):
+                raise ValueError(f"has {len(rows)} rows of {what}, {len(self.labels)} of labels")
         if len(self.names) != self.n:
             raise ValueError(f"has {len(self.names)} names for {self.n} labels")
         unique_names(self.names)
@@ -461,13 +461,13 @@ class Dataset(Shown):
     @property
     def numbers(self) -> int:
         """How many numbers or letters all rows hold."""
-        held = (self.features, self.texts, self.images)
-        return len(self) * sum(per_row(rows) for rows in held if rows is not None)
+        inputs = (self.features, self.texts, self.images)
+        return len(self) * sum(per_row(rows) for rows in inputs if rows is not None)
 
     def in_memory(self) -> Dataset:
         """With everything read that lies on disk: meant for some rows of a large data set."""
-        held = {what: getattr(self, what) for what in ("features", "texts", "images", "ids")}
-        read = {what: rows[:] for what, rows in held.items() if isinstance(rows, Stored)}
+        inputs = {what: getattr(self, what) for what in ("features", "texts", "images", "ids")}
+        read = {what: rows[:] for what, rows in inputs.items() if isinstance(rows, Stored)}
         return replace(self, **read)
 
     def blocks(self, entries: int = ENTRIES) -> Iterator[Dataset]:
@@ -481,9 +481,9 @@ class Dataset(Shown):
         """A hash of everything but the card: the same data has the same one, wherever read."""
         what = ["labels", "names", "features", "texts", "images", "split", "ids"]
         what += [name for name in ("groups", "times") if getattr(self, name) is not None]
-        held = {name: getattr(self, name) for name in what}
+        parts = {name: getattr(self, name) for name in what}
         weights = {} if self.labels.weights is None else {"weights": self.labels.weights}
-        return digest(**held, **weights)
+        return digest(**parts, **weights)
 
     def _split(self) -> Tensor:
         if self.split is None:
@@ -493,15 +493,15 @@ class Dataset(Shown):
         return self.split
 
 
-def _chosen(held: Any, rows: Tensor) -> Any:
-    if held is None:
+def _chosen(values: Any, rows: Tensor) -> Any:
+    if values is None:
         return None
-    if isinstance(held, Stored):
-        return held.chosen(rows)
-    if not isinstance(held, Sequence):
-        return held[rows]
+    if isinstance(values, Stored):
+        return values.chosen(rows)
+    if not isinstance(values, Sequence):
+        return values[rows]
     starts = range(0, len(rows), ROWS)
-    return [held[i] for start in starts for i in rows[start : start + ROWS].tolist()]
+    return [values[i] for start in starts for i in rows[start : start + ROWS].tolist()]
 
 
 def unique_names(names: Sequence[str], what: str = "label name") -> None:

@@ -28,14 +28,14 @@ def first_alike(rows: Iterable[bytes | memoryview]) -> Array:
     >>> first_alike([b"one", b"two", b"one"])
     array([0, 1, 0])
     """
-    held, some = Growing(np.uint8), bytearray()
+    digests, some = Growing(np.uint8), bytearray()
     for row in rows:
         some += hashlib.blake2b(row, digest_size=SIZE).digest()
         if len(some) >= 1 << 16:
-            held.append(np.frombuffer(some, dtype=np.uint8))
+            digests.append(np.frombuffer(some, dtype=np.uint8))
             some = bytearray()
-    held.append(np.frombuffer(some, dtype=np.uint8))
-    halves = held.done().view(np.uint64).reshape(-1, 2)
+    digests.append(np.frombuffer(some, dtype=np.uint8))
+    halves = digests.done().view(np.uint64).reshape(-1, 2)
     order = np.lexsort((halves[:, 1], halves[:, 0]))  # stable: the first of equals comes first
     out = np.arange(len(order))
     if not len(order):
@@ -87,16 +87,16 @@ def input_groups(dataset: Dataset) -> Tensor | None:
     >>> input_groups(data)
     tensor([0, 1, 0])
     """
-    held = (dataset.features, dataset.texts, dataset.images)
-    streams = [_bytes(part) for part in held if part is not None]
+    inputs = (dataset.features, dataset.texts, dataset.images)
+    streams = [_bytes(part) for part in inputs if part is not None]
     if not streams:
         return None
     return torch.from_numpy(first_alike(map(b"".join, zip(*streams, strict=True))))
 
 
-def _bytes(held: Any) -> Iterator[bytes]:
+def _bytes(values: Any) -> Iterator[bytes]:
     """The bytes of each row, with their length before them so that joined ones stay apart."""
-    for block in blocks(held):  # so that no second copy of the data is made
+    for block in blocks(values):  # so that no second copy of the data is made
         if isinstance(block, list):
             each: Iterable[bytes] = (text.encode("utf-8", "surrogatepass") for text in block)
         else:
@@ -110,9 +110,9 @@ def _dense(block: Tensor) -> Iterator[bytes]:
         yield row.tobytes()
 
 
-def _sparse(held: SparseRows) -> Iterator[bytes]:
-    starts, indices = held.indptr.tolist(), held.indices.numpy()
-    values = _plain(held.filled()).numpy()
+def _sparse(x: SparseRows) -> Iterator[bytes]:
+    starts, indices = x.indptr.tolist(), x.indices.numpy()
+    values = _plain(x.filled()).numpy()
     for start, end in pairwise(starts):
         yield indices[start:end].tobytes() + values[start:end].tobytes()
 

@@ -86,14 +86,14 @@ def checked(weights: Any, shape: tuple[int, int]) -> Tensor:
 def from_file(path: Path) -> Tensor:
     """The array of an .npy file, or `weights`, or the only array, of an .npz file."""
     with reading(path):
-        held = np.load(path, allow_pickle=False)
-        if isinstance(held, np.lib.npyio.NpzFile):
-            with held:
-                name = "weights" if "weights" in held.files else held.files[0]
-                if name != "weights" and len(held.files) > 1:
-                    listed = ", ".join(held.files)
+        saved = np.load(path, allow_pickle=False)
+        if isinstance(saved, np.lib.npyio.NpzFile):
+            with saved:
+                name = "weights" if "weights" in saved.files else saved.files[0]
+                if name != "weights" and len(saved.files) > 1:
+                    listed = ", ".join(saved.files)
                     raise ValueError(f"holds {listed}; call the array with weights `weights`")
-                held = held[name]
-        if held.dtype.kind not in "biuf":
-            raise ValueError(f"weights must be numbers, got {held.dtype}")
-        return torch.from_numpy(held.astype(np.float64))
+                saved = saved[name]
+        if saved.dtype.kind not in "biuf":
+            raise ValueError(f"weights must be numbers, got {saved.dtype}")
+        return torch.from_numpy(saved.astype(np.float64))
