@@ -69,6 +69,8 @@ def downloaded(model: str, what: str, *kinds: str) -> list[Any]:
         reason = " ".join(str(error).split())
         if "trust_remote_code" in reason:
             reason = "it comes with code of its own, which is not run"
+        if "backend tokenizer" in reason:
+            reason = "it has no tokenizer.json; networks for pictures are vision:model=FOLDER"
         raise ValueError(f"{place}: cannot be read as {what}: {reason}") from None
 
 
