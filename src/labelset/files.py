@@ -7,6 +7,7 @@ import hashlib
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -71,6 +72,26 @@ def sweep(folder: Path) -> None:
     """Remove what killed processes were writing in a folder; nobody else may be writing there."""
     for left in folder.rglob(f".*{UNFINISHED}"):
         left.unlink(missing_ok=True)
+
+
+def share(folder: Path, pattern: str) -> None:
+    """Let files of these names below a folder that are alike be one file on disk, under all their
+    names, where the file system can.
+
+    None of them may ever be written into: what is written anew is a file of its own (`write_all`).
+    """
+    known: dict[tuple[int, str], Path] = {}
+    sizes = {path: path.stat().st_size for path in sorted(folder.rglob(pattern))}
+    count = Counter(sizes.values())
+    for path, size in sizes.items():
+        first = known.setdefault((size, file_sum(path)), path) if count[size] > 1 else path
+        if first.samefile(path):
+            continue
+        beside = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
+        with suppress(OSError):
+            os.link(first, beside)
+            beside.replace(path)
+        beside.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -266,7 +266,7 @@ def without_a_tokeniser(folder):
         (changed("config.json", lambda c: c.update(hidden_size=32)), "of its weights, such as"),
         (cut_short, "cannot be read as"),
         (without_a_tokeniser, "no tokenizer.json, so that no word is known"),
-        (lambda f: (f / "tokenizer.json").unlink(), "it has no tokenizer.json; networks for pictures"),
+        (lambda f: (f / "tokenizer.json").unlink(), "it has no tokenizer.json; networks"),
         (changed("tokenizer.json", lambda t: t["model"]["vocab"].update(red=99)), "up to 99"),
         (changed("config.json", lambda c: c.update(OWN_CODE)), "of its own, which is not run"),
     ],

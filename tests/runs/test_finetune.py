@@ -268,6 +268,8 @@ def test_a_blend_of_a_search_may_have_networks_in_it(text_model, tmp_path, monke
     found = compare(text_data(), plan(text_model), tmp_path / "run")
     blend = found.run("blend")
     assert [part.view for part in blend.estimator.parts] == [0, 1]
+    alone = tmp_path / "run" / "work" / "bce+transformer" / "0" / "encoder.safetensors"
+    assert alone.samefile(blend.folder / "encoder-1.safetensors")  # one copy of the network
     data = text_data().part("test")
     torch.testing.assert_close(blend.score(data), blend.splits["test"].scores, atol=1e-4, rtol=1e-3)
     with pytest.raises(ValueError, match="networks that were trained whole"):

@@ -11,7 +11,15 @@ import torch
 
 from labelset import train as tr
 from labelset.data import Dataset
-from labelset.files import Busy, CannotWrite, folder_lock, write_all, write_bytes, write_with
+from labelset.files import (
+    Busy,
+    CannotWrite,
+    folder_lock,
+    share,
+    write_all,
+    write_bytes,
+    write_with,
+)
 from labelset.losses.asl import ASL
 from labelset.runs import Plan, compare
 from labelset.train import _checkpoint
@@ -322,3 +330,17 @@ def test_two_at_once_are_refused_and_a_stale_lock_is_not(tmp_path, monkeypatch):
     tr.train(dataset(), SETTINGS, tmp_path)
     assert steps_of(tmp_path)[-1] == 20
     assert not (tmp_path / ".lock").exists()
+
+
+def test_files_that_are_alike_are_one_until_one_is_written_anew(tmp_path):
+    for name, content in (("a/x.bin", b"123"), ("b/x.bin", b"123"), ("c/x.bin", b"124")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(content)
+    share(tmp_path, "x*.bin")
+    a, b, c = (tmp_path / name / "x.bin" for name in "abc")
+    assert a.samefile(b)
+    assert not a.samefile(c)
+    assert sorted(path.name for path in tmp_path.rglob("*.bin*")) == ["x.bin"] * 3
+    share(tmp_path, "x*.bin")
+    write_bytes(b, b"9")
+    assert (a.read_bytes(), b.read_bytes(), c.read_bytes()) == (b"123", b"9", b"124")

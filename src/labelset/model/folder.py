@@ -99,8 +99,9 @@ class Split:
 class SavedModel:
     """Scores of a trained model with all that turns them into decisions.
 
-    A folder holds `model.json`, a `.npz` file per split, and the head, or the estimator in its
-    place, where there is one. The encoder never runs again: every later step reads the scores.
+    A folder holds `model.json`, a `.npz` file per split, the encoders, and the head, or the
+    estimator in its place, where there is one. The encoder never runs again: every later step reads
+    the scores.
 
     >>> import tempfile, torch
     >>> part = Split([[1, 0], [0, 1]], [[2.0, -1.0], [0.5, 3.0]])
@@ -301,8 +302,10 @@ class SavedModel:
         if (kept := self.estimator) is not None:
             files[ESTIMATOR] = lambda file: file.write(save_tensors(kept.tensors()))
         if (encoder := self.encoder) is not None and self._keeps_encoder():
-            state = {name: t.contiguous().cpu() for name, t in encoder.state().items()}
-            files[ENCODER] = lambda file: file.write(save_tensors(state))
+            each = getattr(encoder, "encoders", [encoder])
+            for name, one in zip(_encoder_files(encoder.as_json()), each, strict=True):
+                state = {key: t.contiguous().cpu() for key, t in one.state().items()}
+                files[name] = lambda file, s=state: file.write(save_tensors(s))  # type: ignore[misc]
         return files
 
     def _keeps_encoder(self) -> bool:
@@ -452,7 +455,19 @@ def _optional(read: Callable[[Any], Any], saved: Any) -> Any:
 def _encoder(folder: Path, described: Any) -> Encoder | None:
     if described is None:
         return None
-    return encode.from_json(described, _tensors(folder / ENCODER))
+    if (names := _encoder_files(described)) == [ENCODER]:
+        return encode.from_json(described, _tensors(folder / ENCODER))
+    each = [_tensors(folder / name) for name in names]
+    state = {f"{at}.{key}": t for at, one in enumerate(each) for key, t in one.items()}
+    return encode.from_json(described, state)
+
+
+def _encoder_files(described: dict[str, Any]) -> list[str]:
+    """Of several encoders each has a file of its own, which models of a comparison may share."""
+    if described["name"] != "several":
+        return [ENCODER]
+    stem, dot, end = ENCODER.partition(".")
+    return [f"{stem}-{at}{dot}{end}" for at in range(len(described["encoders"]))]
 
 
 def _estimator(folder: Path, kind: Any) -> Any:

@@ -23,7 +23,7 @@ from labelset.data import Dataset, ensure_split, inspect
 from labelset.data.formats.npz import opened
 from labelset.data.reading import reading
 from labelset.display import Shown
-from labelset.files import folder_lock, sweep, unlock_below, versions, write_bytes
+from labelset.files import folder_lock, share, sweep, unlock_below, versions, write_bytes
 from labelset.metrics import build
 from labelset.model import COMPARED, SavedModel, Split
 from labelset.ranks import Ranks
@@ -269,6 +269,7 @@ def compare(
                 found = judged(plan, folder)
             phase("writing the model and why rows have their labels")
             ranks.once(lambda: _write(found, dataset))
+            ranks.once(lambda: share(folder, "encoder*.safetensors"))
         finally:
             if ranks.first:
                 sweep(folder)  # what workers were writing when they were ended
