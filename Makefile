@@ -1,14 +1,13 @@
 # Each target sets up all it needs in .venv; a second run is quick.
 PYTHON ?= python3
 BIN := .venv/bin
-WHEEL := build/environment
 SPREAD := -n 2 --dist loadfile --no-loadscope-reorder # what tests of a file share is made once
-CHECKED := src tests studies benchmarks examples docs/conf.py docs/make_pages.py docs/typeset.py
+CHECKED := src tests studies benchmarks examples docs/conf.py docs/make_pages.py .ci docs/typeset.py
 NEEDED := --constraint constraints.txt --editable '.[test]' --editable ./studies
 export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE := # what a process has compiled the others need not
 
-.PHONY: demo test test-all style fuzz study docs site wheel format clean
+.PHONY: demo test test-all style fuzz study docs site release format clean
 
 demo: .venv/installed
 	$(BIN)/labelset compare digits --data train=1500 --data valid=500 --data test=1000 \
@@ -41,14 +40,11 @@ docs: .venv/installed
 site: .venv/installed
 	$(BIN)/python -m sphinx -W --keep-going -q docs site
 
-wheel: .venv/installed
-	rm -rf dist $(WHEEL)
-	$(BIN)/python -m build --no-isolation
-	$(PYTHON) -m venv $(WHEEL)
-	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints.txt "$$(ls dist/*.whl)[test]"
-	$(WHEEL)/bin/python -P -c 'import labelset, sys; sys.exit("site-packages" not in labelset.__file__)'
-	$(WHEEL)/bin/python -m pytest tests $(SPREAD) -m "not slow" -p no:cacheprovider
+# sdist and wheel in dist/, checked, and the fast tests by the wheel where there is no compiler
+release: .venv/installed
+	$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --constraint constraints.txt \
+		--editable '.[release]' || $(BIN)/python -m pip install --quiet '.[release]'
+	$(BIN)/python .ci/release.py $(if $(TESTS),--tests $(TESTS))
 
 format: .venv/installed
 	$(BIN)/ruff check --fix $(CHECKED)

@@ -127,7 +127,7 @@ def test_the_wheel_works_away_from_its_source(python, tmp_path):
 
 
 def test_the_tests_pass_against_the_wheel(python, tmp_path):
-    """Some here; the whole fast tier is run so by `make wheel`."""
+    """Some here; the whole fast tier is run so by `make release`."""
     for name in ("conftest.py", "test_labels.py", "cli/test_list_and_verify.py"):
         (tmp_path / "tests" / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
