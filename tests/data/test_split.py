@@ -134,6 +134,7 @@ def test_unknown_labels_do_not_count():
     assert counts.flatten().tolist() == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_rows_in_seconds():
     labels = long_tail(100_000, 1000, 3, 0)
     start = time.process_time()

@@ -18,7 +18,7 @@ from labelset.testing.loss_laws import as_close_as_eager
 
 METRICS, WAY_LOSSES = (
     [
-        pytest.param(name, example, id=f"{name}-{i}")
+        pytest.param(name, example, id=f"{name}-{i}", marks=[pytest.mark.slow] if i else [])
         for name in names
         for i, example in enumerate(ls.losses.catalog.get(name).examples)
         if example.get("way") != "joint"
@@ -29,6 +29,13 @@ METRICS, WAY_LOSSES = (
     )
 )
 SLOW = pytest.mark.slow
+
+
+def slow(names):
+    """The same, left to the slow tier."""
+    return [pytest.param(name, marks=SLOW) for name in names]
+
+
 AVERAGES = ("macro", "micro", "weighted", "samples")
 WAYS = ("sample", "class", "both")
 BOTH = pytest.mark.parametrize("few", [0, 2**16], indirect=True, ids=["several", "one program"])
@@ -145,7 +152,7 @@ def test_steepness_and_offset_per_label(average):
 
 
 @ODD
-@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("average", [AVERAGES[0], *slow(AVERAGES[1:])])
 def test_odd_shapes_of_metrics(shape, average):
     v, y = drawn(*shape)
     agrees("sigmoid-f1", v, y, average=average)
@@ -237,7 +244,7 @@ def test_every_example_is_as_exact_as_eager_of_ways(name, example):
 
 
 @OF_KINDS
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [*slow(WAYS[:2]), WAYS[2]])
 def test_every_kind_of_labels_and_way(kind, way):
     v, y = drawn(19, 23)
     for name, reduction in (("two-way", "mean"), ("softmax", "sum"), ("multi-similarity", "mean")):
@@ -261,9 +268,7 @@ def test_groups_that_several_programs_share_of_ways(shape, way):
 
 
 @BOTH
-@pytest.mark.parametrize(
-    "name", ["two-way", *(pytest.param(n, marks=SLOW) for n in ("softmax", "multi-similarity"))]
-)
+@pytest.mark.parametrize("name", ["two-way", *slow(("softmax", "multi-similarity"))])
 def test_huge_scores(name):
     for size in (50.0, 1e4):
         v, y = drawn(19, 23, size=size)
@@ -285,7 +290,7 @@ def test_faintly_soft_labels():
     agrees("two-way", v, torch.where(y, 1e-30, 0.0))
 
 
-@pytest.mark.parametrize("name", ["two-way", "softmax", "multi-similarity"])
+@pytest.mark.parametrize("name", ["two-way", *slow(("softmax", "multi-similarity"))])
 @pytest.mark.parametrize("way", WAYS)
 def test_no_label_on_and_nothing_known(name, way):
     v, y = drawn(5, 7)
@@ -406,7 +411,7 @@ def test_sums_on_the_way_take_the_memory_of_the_gradient(kind, monkeypatch):
     assert 0 < sum(made) < 0.12 * rows * n
 
 
-@pytest.mark.parametrize("name", ["asl", "two-way", "sigmoid-f1"])
+@pytest.mark.parametrize("name", ["asl", *slow(("two-way", "sigmoid-f1"))])
 def test_more_stored_labels_than_32_bits_can_count(name, monkeypatch):
     """They are counted in 64, by other kernels; here a few must do for so many."""
     v, y = drawn(41, 70)

@@ -7,7 +7,7 @@ from labelset.testing import LOSS_LAWS, check_loss
 
 # left to `make test-all`: compiling, which takes seconds, but for a loss of each kind; and what
 # takes tenths of a second for other settings than the first
-COMPILED = ("asl", "lpr", "two-way", "sigmoid-f1")
+COMPILED = ("asl", "two-way")
 COSTLY = ("compiled", "gradient", "precision", "implementations")
 CASES = [
     pytest.param(name, example, law, id=f"{name}-{i}-{law}", marks=marks)

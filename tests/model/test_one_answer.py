@@ -244,8 +244,8 @@ def test_evaluate_measures_what_predict_predicts(made, capsys):
 @pytest.mark.parametrize(
     "made",
     [
-        *("large", "blend"),
-        *(pytest.param(k, marks=pytest.mark.slow) for k in ("scaled", *ESTIMATORS[:-1])),
+        "large",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("scaled", *ESTIMATORS)),
     ],
     indirect=True,
 )

@@ -145,6 +145,7 @@ def half_done(file, out):
     return folder
 
 
+@pytest.mark.slow
 def test_damage_on_the_command_line(file, undisturbed, tmp_path):
     out = tmp_path / "r"
     folder, keep = half_done(file, out), tmp_path / "keep"
