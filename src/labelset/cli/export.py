@@ -73,6 +73,8 @@ def run(args: argparse.Namespace) -> None:
         for path, content in made.items():
             write_bytes(Path(path), content)
         taken = export.taken(saved) if whole else f"{inside.width:,} {inside.taken}"
+    if not whole and saved.head is not None and saved.head.places:  # there are tensors alone
+        taken = f"{saved.head.settings['features']:,} numbers of each token or patch"
     if args.json:
         sizes = {path: len(content) for path, content in made.items()}
         facts = {"written": sizes, "outputs": list(inside.outputs), "labels": len(saved.names)}

@@ -144,6 +144,8 @@ def _taken(run: SavedModel) -> str:
         return "features as the model was trained on"
     if run.encoder.name == "features":
         return "features as in the data; they are scaled inside"
+    if run.head is not None and run.head.places:
+        return f"scores of {run.encoder.name!r} and its head, which run before this graph"
     return f"features as the encoder {run.encoder.name!r} gives them, which runs before this graph"
 
 
