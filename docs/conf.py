@@ -30,6 +30,7 @@ autodoc_member_order = "bysource"
 suppress_warnings = ["ref.python"]  # names that two rooms have, such as build
 exclude_patterns = ["_build"]
 html_static_path = ["static"]
+html_search_scorer = str(Path(__file__).parent / "static" / "scorer.js")
 html_css_files = ["site.css"]
 
 CONTENTS = ("index", "losses/README", "api/index")

@@ -81,6 +81,11 @@ def test_the_search_finds(site, words, page):
         assert number in ([there] if isinstance(there, int) else there), word
 
 
+def test_the_search_has_its_own_order(site):
+    text = (site / "_static" / "language_data.js").read_text(encoding="utf-8")
+    assert (DOCS / "static" / "scorer.js").read_text(encoding="utf-8").strip() in text
+
+
 def test_formulas_are_set(site):
     text = (site / "losses" / "spa.html").read_text(encoding="utf-8")
     (table,) = re.findall(r'<table class="formula">.*?</table>', text, flags=re.S)
@@ -88,7 +93,7 @@ def test_formulas_are_set(site):
     assert "spa.svg" in text
     assert "<mfrac>" in text
     assert "softplus(-k+" not in text
-    shown = (site / "api" / "labelset.losses.html").read_text(encoding="utf-8")
+    shown = (site / "api" / "labelset.html").read_text(encoding="utf-8")
     assert "<math" in shown
 
 
