@@ -35,7 +35,7 @@ def test_verify(tmp_path):
     head = ls.heads.build("linear", features=2, labels=3)
     ls.heads.save(head, tmp_path / "head.safetensors")
     (tmp_path / "sets.jsonl").write_text('{"labels": [0, 2]}\n{"labels": []}\n')
-    assert loaded(tmp_path, VERB, "verify", "head.safetensors", "sets.jsonl") <= 37
+    assert loaded(tmp_path, VERB, "verify", "head.safetensors", "sets.jsonl") <= 38
 
 
 @pytest.mark.slow
@@ -49,5 +49,5 @@ def test_compare_from_a_table_to_its_report(tmp_path):
     table = "text,tags\n" + "".join(f"{line},{tag}\n" for line, tag in pairs)
     (tmp_path / "articles.csv").write_text(table)
     argv = ("compare", "articles.csv", "--out", "run", "--time-budget", "60s", "--quiet")
-    assert loaded(tmp_path, VERB, *argv) <= 129
+    assert loaded(tmp_path, VERB, *argv) <= 131
     assert (tmp_path / "run" / "report.html").is_file()

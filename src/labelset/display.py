@@ -12,9 +12,11 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from labelset.charts import Panel, draw, svg
+if TYPE_CHECKING:
+    from labelset.charts import Panel
+
 
 ROWS, NAMES = 20, 8
 """Lines of a table, and names in a cell, that a notebook shows."""
@@ -66,6 +68,8 @@ class Shown:
         each = list(each) if isinstance(each, Sequence) else [each]
         if len(each) != len(panels):
             raise ValueError(f"axes must be {len(panels)}, one per chart, got {len(each)}")
+        from labelset.charts import draw
+
         for panel, own in zip(panels, each, strict=True):
             draw(panel, own)
         return axes
@@ -75,6 +79,8 @@ class Shown:
         panels = self.panels()
         if not panels:
             raise ValueError(f"there is nothing to draw of this {type(self).__name__}")
+        from labelset.charts import svg
+
         return svg(panels, self.headline() or type(self).__name__)
 
     def _repr_html_(self) -> str:

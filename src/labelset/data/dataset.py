@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labelset import check, csr
-from labelset.charts import Bars, Panel, round_ticks, shares
 from labelset.data.description import Schema
 from labelset.data.sparse import SparseRows
 from labelset.data.store import (
@@ -33,6 +32,9 @@ from labelset.data.store import (
 )
 from labelset.display import Shown, table
 from labelset.labels import Labels
+
+if TYPE_CHECKING:
+    from labelset.charts import Panel
 
 PARTS = ("train", "valid", "test")
 WORDS = {
@@ -380,6 +382,8 @@ class Dataset(Shown):
 
     def panels(self) -> list[Panel]:
         """The long tail: positives of each label, the commonest first."""
+        from labelset.charts import Bars, Panel, round_ticks, shares
+
         values = self.labels.values
         on = self.labels.indices if values is None else self.labels.indices[values > 0.5]
         counts = torch.bincount(on, minlength=self.n).sort(descending=True)

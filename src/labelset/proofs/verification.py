@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from torch import distributed
 
 from labelset import check
-from labelset.charts import Bars, Panel, round_ticks
 from labelset.display import Shown
 from labelset.labels import Labels
 from labelset.proofs import _exact
 from labelset.proofs._prove import Verdict, exact_certificate, least_margin, least_norm, prove
 from labelset.proofs.problem import OutputLayer, distinct, read_model, signs_of
+
+if TYPE_CHECKING:
+    from labelset.charts import Panel
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -282,6 +284,8 @@ class Verification(Shown):
 
     def panels(self) -> list[Panel]:
         """How many label sets can be produced how robustly, by powers of ten."""
+        from labelset.charts import Bars, Panel, round_ticks
+
         radius = self.radius[np.isfinite(self.radius) & (self.radius > 0)]
         if not len(radius):
             return []
