@@ -22,8 +22,8 @@ from labelset.files import folder_lock
 from labelset.terminal import phase
 
 ENCODER = (
-    "features, tfidf:words=2,characters=0, table (both), transformer:model=FOLDER, text, conv, "
-    "vision:model=FOLDER (by the data)"
+    "features, tfidf:words=2,characters=0, table (both), transformer:model=FOLDER, text, "
+    "patches, conv, vision:model=FOLDER (by the data)"
 )
 WRITTEN = frozenset(
     (
