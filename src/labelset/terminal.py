@@ -27,6 +27,7 @@ BOLD = "1"
 Listener = Callable[[str], None]
 
 _listener: Listener | None = None
+_bar: ProgressBar | None = None
 
 
 @contextmanager
@@ -87,11 +88,14 @@ class ProgressBar:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Names phases meanwhile, and leaves an empty line to what is printed next."""
+        """Names phases meanwhile, makes room for notes, and leaves an empty line at the end."""
+        global _bar
+        before, _bar = _bar, self
         with listening(self.phase):
             try:
                 yield
             finally:
+                _bar = before
                 self.clear()
 
     def clear(self) -> None:
@@ -124,6 +128,14 @@ def progress(wanted: bool, budget: float | None = None) -> Iterator[ProgressBar 
     bar = ProgressBar(budget=budget)
     with bar.shown():
         yield bar
+
+
+def note(text: str) -> None:
+    """A line on standard error, above what is shown there."""
+    if _bar is not None:
+        _bar.clear()
+    room = _columns() if sys.stderr.isatty() else len(text)
+    print("\n".join(_wrapped(line, room) for line in text.split("\n")), file=sys.stderr)
 
 
 def minutes(seconds: float) -> str:

@@ -22,7 +22,7 @@ from labelset.cli.options import (
     training,
 )
 from labelset.ranks import Ranks, leave_group, under_torchrun
-from labelset.terminal import ProgressBar, minutes, next_command, phase, progress
+from labelset.terminal import ProgressBar, minutes, next_command, note, phase, progress
 
 ABOUT = """Train every candidate under the same budget, judge all on the same rows, and say which to
 use. Writes RUN/results.csv (one row per loss, head, seed, split, stage and metric), summary.csv,
@@ -203,15 +203,13 @@ class _Found:
         if "share" in news:
             self._trains(task, news)
             return
-        if self.bar:
-            self.bar.clear()
         if "failed" in news:
             reached = f"failed: {news['failed']}"
         elif "left_out" in news:
             reached = f"left out: {news['left_out']}"
         else:
             reached = f"{self.optimise} {news['value']:.4f} on unseen rows"
-        print(f"[{news['seconds']:5.1f} s] {task.key}: {reached}", file=sys.stderr)
+        note(f"[{news['seconds']:5.1f} s] {task.key}: {reached}")
 
     def _trains(self, task: runs.Task, news: dict[str, Any]) -> None:
         """How far a network is: a bar on a terminal, elsewhere a line for each epoch."""
@@ -221,7 +219,7 @@ class _Found:
         if self.bar:
             self.bar(news["share"], 1.0, text)
         elif self.told != (task, number, epoch):
-            print(f"{text}, {minutes(news['left'])} left", file=sys.stderr)
+            note(f"{text}, {minutes(news['left'])} left")
         self.told = (task, number, epoch)
 
 
@@ -253,6 +251,4 @@ class _Show:
 
     def _note(self, text: str) -> None:
         done = sum(share == 1.0 for share in self.share.values())
-        if self.bar:
-            self.bar.clear()
-        print(f"[{done}/{self.total:.0f}] {text}", file=sys.stderr)
+        note(f"[{done}/{self.total:.0f}] {text}")

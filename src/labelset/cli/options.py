@@ -19,7 +19,7 @@ from typing import Any
 
 from labelset import data
 from labelset.files import folder_lock
-from labelset.terminal import phase
+from labelset.terminal import note, phase
 
 ENCODER = (
     "features, tfidf:words=2,characters=0, table (both), transformer:model=FOLDER, text, "
@@ -97,11 +97,11 @@ def loaded(args: argparse.Namespace) -> data.Dataset:
     if not getattr(args, "quiet", True):
         guessed = dataset.card.get("guess", {"explained": ()})
         if guessed["explained"]:
-            print(f"{args.source} is read so (else say --data KEY=VALUE):", file=sys.stderr)
+            note(f"{args.source} is read so (else say --data KEY=VALUE):")
         for line in guessed["explained"]:
-            print(f"  {line}", file=sys.stderr)
-        for note in dataset.card.get("notes", []):
-            print(f"note: {note}", file=sys.stderr)
+            note(f"  {line}")
+        for told in dataset.card.get("notes", []):
+            note(f"note: {told}")
     return dataset
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
 from labelset import runs
 from labelset.cli.options import add_source, add_training, loaded, training
-from labelset.terminal import progress
+from labelset.terminal import note, progress, wrapped
 
 ABOUT = (
     "Search the hyperparameters of a loss and the learning rate by a metric on "
@@ -37,9 +36,7 @@ def run(args: argparse.Namespace) -> None:
 
         def show(number: int, value: float | None) -> None:
             shown = "pruned" if value is None else f"{args.optimise} {value:.4f}"
-            if bar:
-                bar.clear()
-            print(f"trial {number}: {shown}", file=sys.stderr)
+            note(f"trial {number}: {shown}")
             if bar:
                 bar(number + 1, args.trials, "trials")
 
@@ -58,7 +55,11 @@ def run(args: argparse.Namespace) -> None:
         best = {"loss": args.loss, "settings": result.loss_settings, "training": result.training}
         print(json.dumps({**facts, **best, "model": f"{args.out}/best"}))
         return
-    print(f"{args.optimise} {result.value:.4f} on the validation rows, {result.trials} trials")
+    print(
+        wrapped(
+            f"{args.optimise} {result.value:.4f} on the validation rows, {result.trials} trials"
+        )
+    )
     chosen = ",".join(f"{k}={v:.4g}" for k, v in result.loss_settings.items())
     print(f"--losses {args.loss}:{chosen} --lr {result.training['lr']:.4g}")
     print(f"model: {args.out}/best")
