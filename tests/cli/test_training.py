@@ -215,6 +215,19 @@ def test_texts_are_encoded_as_asked(tmp_path, capsys):
     assert main(["train", str(tmp_path / "t.jsonl"), "--encoder", "nope", "--out", "x"]) == 2
 
 
+def test_train_writes_a_report_with_its_own_command(table, tmp_path, capsys):
+    out = tmp_path / "r"
+    command = ["train", str(table), "--loss", "spa", "--epochs", "2", "--out", str(out)]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert f"report: {out / 'report.html'}" in shown
+    assert "on test rows" in shown
+    page = (out / "report.html").read_text()
+    assert "spa+linear reaches f1-micro" in page
+    assert "labelset train " in page
+    assert "labelset compare " not in page
+
+
 def test_compare_writes_what_it_promises(table, tmp_path, capsys):
     out = tmp_path / "r"
     command = ["compare", str(table), "--losses", "bce", "asl:gamma_neg=2", "--seeds", "2"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from labelset import runs
+from labelset import report, runs
 from labelset.cli.options import (
     ENCODER,
     add_checkpoints,
@@ -19,11 +20,12 @@ from labelset.cli.options import (
     replacing,
     training,
 )
-from labelset.ranks import Ranks, under_torchrun
-from labelset.terminal import next_command, progress
+from labelset.ranks import Ranks, leave_group, under_torchrun
+from labelset.terminal import next_command, phase, progress, table, wrapped
 
 ABOUT = """Train one model, fit its calibrator and rule on validation rows, and keep all of it in
-RUN/best. An interrupted run is continued by the same command with --resume."""
+RUN/best; RUN/report.html tells how good it is. An interrupted run is continued by the same command
+with --resume."""
 
 
 def add(verb: Any) -> None:
@@ -85,16 +87,31 @@ def run(args: argparse.Namespace) -> None:
                 parallel=args.parallel,
                 save_seconds=checkpoint_seconds(args),
             )
+            leave_group()
+            if first:
+                phase("writing the report")
+                report.write_report(report.as_input(result), out / "report.html")
     if args.json:
         each = [(s.metric, s.stage, s.mean) for s in result.standings[result.best]]
         values = [dict(zip(("metric", "stage", "value"), row, strict=True)) for row in each]
         print(json.dumps({"model": str(out / "best"), "values": values}))
         return
-    for standing in result.standings[result.best]:
-        print(f"{standing.metric:12} {standing.stage:10} {standing.mean:.4f}")
-    print(f"model: {Path(args.out) / 'best'}")
-    if first and not args.quiet:
+    if not first:
+        return
+    print(f"{table(_figures(result.standings[result.best]))}\n")
+    print(wrapped("raw: own link, threshold 0.5; tuned, calibrated: fitted on validation rows."))
+    print(f"\nreport: {out / 'report.html'}\nmodel: {out / 'best'}")
+    if not args.quiet:
         next_command("predict", args.out, "NEW_ROWS", "--out", "predicted.csv")
+
+
+def _figures(standings: Sequence[runs.Standing]) -> list[list[str]]:
+    """Of each metric what it is at each stage that it is measured at."""
+    stages = ("raw", "tuned", "calibrated")
+    means = {(each.metric, each.stage): f"{each.mean:.4f}" for each in standings}
+    names = dict.fromkeys(each.metric for each in standings)
+    lines = [[name, *(means.get((name, stage), "") for stage in stages)] for name in names]
+    return [["on test rows", *stages], *lines]
 
 
 def _reached(news: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from labelset import check, inputs
 from labelset.model import SavedModel, Split
-from labelset.report.words import Point, because, candidate_words, headline, how, notes
+from labelset.report.words import Point, because, candidate_words, compared, headline, how, notes
 from labelset.runs import Comparison, Plan
 
 STAGES = ("raw", "tuned", "calibrated")
@@ -173,10 +173,14 @@ def command_of(plan: Plan, source: str) -> str:
     labelset compare digits --losses bce asl:margin=0 --heads linear --seeds 2 --baseline bce \
 --optimise f1-micro --epochs 3 --out RUN
     """
-    words = ["labelset", "compare", short_name(source)]
-    words += ["--losses", *plan.losses, "--heads", *plan.heads]
-    words += [] if plan.seeds is None else ["--seeds", str(plan.seeds)]
-    words += ["--baseline", plan.baseline, "--optimise", plan.optimise]
+    if (len(plan.losses), len(plan.heads), plan.seeds) == (1, 1, 1) and "epochs" in plan.training:
+        words = ["labelset", "train", short_name(source), "--loss", plan.baseline]
+        words += ["--head", *plan.heads, "--optimise", plan.optimise]
+    else:
+        words = ["labelset", "compare", short_name(source)]
+        words += ["--losses", *plan.losses, "--heads", *plan.heads]
+        words += [] if plan.seeds is None else ["--seeds", str(plan.seeds)]
+        words += ["--baseline", plan.baseline, "--optimise", plan.optimise]
     words += ["--also", *plan.also] if plan.also else []
     words += ["--single"] if plan.single else []
     words += [] if plan.seconds is None else ["--time-budget", f"{plan.seconds:g}"]
@@ -209,10 +213,10 @@ def _option(name: str, value: Any) -> list[str]:
 def as_input(found: Comparison) -> ReportInput:
     """What the page shows; each candidate by its first seed."""
     about = json.loads((found.out / "plan.json").read_text(encoding="utf-8"))
-    test = found.test_rows()
+    test, many = found.test_rows(), compared(found)
     return ReportInput(
         candidates=[_candidate(found, key) for key in found.standings],
-        title=f"Comparison on {short_name(found.source)}",
+        title=f"{'Comparison' if many else 'Training'} on {short_name(found.source)}",
         recommendation=headline(found),
         because=because(found),
         how=how(found),

@@ -41,18 +41,27 @@ def interval(low: float, high: float, sign: str = "") -> str:
     return f"95% interval {low:{sign}.3f} to {high:{sign}.3f}"
 
 
+def compared(found: Comparison) -> bool:
+    """Whether there is more than one candidate, or was to be."""
+    return len(found.standings) + len(found.failed) > 1
+
+
 def headline(found: Comparison) -> str:
     """What is recommended, and how good it is with its interval."""
     own = _standing(found, found.best)
     value = f"{own.metric} {figure(own.mean)}"
     if not math.isnan(own.mean_low):
         value += f" ({interval(own.mean_low, own.mean_high)})"
-    return f"Use {found.described(found.best)}: {value}."
+    if compared(found):
+        return f"Use {found.described(found.best)}: {value}."
+    return f"{found.best} reaches {value} on rows it has not seen."
 
 
 def because(found: Comparison) -> list[Point]:
     """Why that one, against whom, and what to mind."""
-    points = [("Why this one", _why(found)), ("Against the baseline", _against(found))]
+    points = []
+    if compared(found):
+        points = [("Why this one", _why(found)), ("Against the baseline", _against(found))]
     if (ahead := _ahead(found)) is not None:
         points.append(("Another tops the test rows", ahead))
     if (tuned := _tuned(found)) is not None:
@@ -198,12 +207,13 @@ def _rows(found: Comparison) -> Iterator[Point]:
 
 
 def _steps(found: Comparison) -> Iterator[Point]:
-    yield (
-        "Candidates and rivals",
-        f"A candidate is one way to learn. All compete on the same rows. {found.plan.base} is the "
-        "baseline: an ordinary choice, which the differences are measured from. The rival of a "
-        "candidate is the next best one",
-    )
+    if compared(found):
+        yield (
+            "Candidates and rivals",
+            f"A candidate is one way to learn. All compete on the same rows. {found.plan.base} is "
+            "the baseline: an ordinary choice, which the differences are measured from. The rival "
+            "of a candidate is the next best one",
+        )
     if found.search is not None and found.search["blend"]:
         weights = sorted(found.search["blend"]["weights"].items(), key=lambda item: -item[1])
         parts = ", ".join(f"{name} ({weight:.0%})" for name, weight in weights)

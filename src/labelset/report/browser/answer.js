@@ -1,8 +1,9 @@
 // The answer: why that one, how it was found, and what the words on the page mean.
 
-function becauseList() {
-  if (!data.because.length) return null;
-  return h("dl", { class: "because" }, data.because.map(([title, words]) => [h("dt", null, title), h("dd", null, `${words}.`)]));
+function becauseList(c) {
+  const points = data.because.map(([title, words]) => [h("dt", null, title), h("dd", null, `${words}.`)]);
+  const all = [...points, attentionLink(c)].filter(Boolean);
+  return all.length ? h("dl", { class: "because" }, all) : null;
 }
 
 // labels that need attention by the saved rule of the recommended candidate, which lead to the table
@@ -21,12 +22,14 @@ function mistakesAt(c, label) {
   return fp + fn;
 }
 
+const HOW = ALONE ? "How these figures came about" : "How the answer was found: folds, members, rivals, the blend";
+
 function howCard() {
   const metrics = metricNames().map((name) => [name, data.metrics[name].about]).filter(([, about]) => about);
   const kinds = data.candidates.filter((raw) => raw.words).map((raw) => [raw.key, `${raw.words}.`]);
   const list = (entries) => h("dl", { class: "because" }, entries.map(([name, words]) => [h("dt", null, named(name)), h("dd", null, words)]));
   const part = (title, entries) => (entries.length ? h("details", { class: "how" }, h("summary", null, title), list(entries)) : null);
-  const parts = [part("How the answer was found: folds, members, rivals, the blend", data.how.map(([title, words]) => [title, `${words}.`])),
+  const parts = [part(HOW, data.how.map(([title, words]) => [title, `${words}.`])),
     part("What the candidates are", kinds), part("What the metrics are", metrics)].filter(Boolean);
   return parts.length ? h("div", { class: "card" }, h("h3", null, "In plain words"), parts) : null;
 }

@@ -4,6 +4,8 @@ const STAGES = [["raw", "Raw"], ["tuned", "Tuned"], ["calibrated", "Calibrated"]
 const WORDS = { better: "better than the baseline", worse: "worse than the baseline",
   "no difference": "no difference from the baseline", baseline: "baseline" };
 
+const ALONE = data.candidates.length < 2; // nothing is compared
+
 function metricNames() {
   const names = Object.keys(data.metrics);
   return names.sort((a, b) => (b === data.optimise) - (a === data.optimise));
@@ -22,8 +24,8 @@ function answerTable() {
   show(first);
   const options = stages.length > 1 ? [...stages, ["all", "All"]] : stages;
   return h("div", { class: "card" },
-    h("div", { class: "cardhead" }, h("h2", null, "Candidates"), choice("Stage", options, first, show)), box,
-    h("p", { class: "note" }, "Mean ± standard deviation. The bar is the interval of the difference from the baseline, ",
+    h("div", { class: "cardhead" }, h("h2", null, ALONE ? "Figures" : "Candidates"), choice("Stage", options, first, show)), box,
+    ALONE ? null : h("p", { class: "note" }, "Mean ± standard deviation. The bar is the interval of the difference from the baseline, ",
       "which is the vertical line; the bars of a column share one scale. ", h("span", { class: "good" }, "▲ better"), " and ",
       h("span", { class: "bad" }, "▼ worse"), " mark differences that are significant. ↓ lower is better."));
 }
@@ -42,8 +44,8 @@ function stageTable(stages) {
 const CANDIDATE = {
   title: "Candidate", kind: "text", key: (raw) => raw.key,
   cell: (raw) => h("div", { class: "candidate" }, named(raw.key),
-    raw.key === data.best ? h("span", { class: "badge strong" }, "recommended") : null,
-    raw.key === data.baseline ? h("span", { class: "badge" }, "baseline") : null,
+    raw.key === data.best && !ALONE ? h("span", { class: "badge strong" }, "recommended") : null,
+    raw.key === data.baseline && !ALONE ? h("span", { class: "badge" }, "baseline") : null,
     raw.words ? h("small", null, raw.words.split(";")[0].split(". ")[0]) : null),
 };
 

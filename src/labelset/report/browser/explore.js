@@ -2,8 +2,8 @@
 
 function exploreSection() {
   const made = section("explore", "Labels and thresholds", "A label is predicted where its probability reaches its threshold. ",
-    "Move the slider: the numbers, the points on the curves, the labels, mistakes, label sets and the comparison of two ",
-    `candidates follow. Numbers are of all ${whole(data.count)} test rows. Curves and reliability are the same for every threshold.`);
+    `Move the slider: the numbers, the points on the curves, the labels, mistakes${ALONE ? "" : ", the two compared"} and label sets `,
+    `follow. Numbers are of all ${whole(data.count)} test rows. Curves and reliability are the same for every threshold.`);
   const about = h("p", { class: "lead" }), figures = h("div", { class: "figures" });
   const panel = h("div", { id: "panel" }, h("div", { class: "panel" }, controls(), readings()), figures);
   made.append(about, h("div", { class: "card slim" }, labelPicker(), allTogether()), h("div", { id: "all-labels" }, panel), labelTable());

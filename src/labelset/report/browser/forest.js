@@ -4,7 +4,7 @@ const FOREST_WAYS = [["delta", "Difference from the baseline"], ["mean", "Value"
 
 function forestCard() {
   const names = metricNames().filter((metric) => lastStage(metric));
-  if (!names.length) return null;
+  if (!names.length || data.candidates.length < 2) return null;
   const view = { metric: names[0], way: "delta" }, box = h("div", { class: "forest" });
   const draw = () => box.replaceChildren(...forestOf(view.metric, view.way));
   const select = h("select", { id: "forest-metric", onchange: (event) => {

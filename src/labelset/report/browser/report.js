@@ -38,9 +38,7 @@ function notes() {
 
 async function start() {
   await loadRows();
-  const best = await candidateOf(data.best), because = becauseList(), attention = attentionLink(best);
-  if (because && attention) because.append(...attention);
-  const answer = [facts(), because, answerTable(), forestCard(), howCard(), notes()];
+  const answer = [facts(), becauseList(await candidateOf(data.best)), answerTable(), forestCard(), howCard(), notes()];
   document.getElementById("answer").append(...answer.filter(Boolean));
   const sections = [exploreSection(), errorsSection(), compareSection(), setsSection(), askSection(), dataSection(), costSection(), rerunSection()];
   document.getElementById("main").append(...sections.filter(Boolean));
