@@ -267,7 +267,7 @@ def test_standard_input_is_read_as_files_are(
     run, folder, table, predicted, refused, monkeypatch, name
 ):
     write, kind = BY_NAME[name], kind_of(Path(name))
-    kind = {"pq": "parquet", "ndjson": "jsonl"}.get(kind, kind)
+    kind = {"pq": "parquet", "ndjson": "jsonl", "feather": "arrow"}.get(kind, kind)
     path = folder / name
     write(path, ["c", "a", "b"], table)
     standard_input(monkeypatch, path)
@@ -530,6 +530,8 @@ def test_an_ending_that_nothing_is_written_as_is_an_error(run, folder, table, tm
     assert not out.exists()
     assert main(["predict", run, str(source), "--out", str(out), "--to", "csv"]) == 0
     assert out.read_text().startswith("row,id,labels")
+    assert main(["predict", run, str(source), "--out", str(tmp_path / "plain")]) == 0
+    assert json.loads((tmp_path / "plain").read_text().splitlines()[0])["id"]
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_the_report_never_shows_an_old_rule(tmp_path, capsys):
 
 
 def test_of_very_many_entries_a_sample_of_the_rows_chooses(monkeypatch):
-    g = torch.Generator().manual_seed(0)
+    g = torch.Generator().manual_seed(1)
     y = torch.rand(3000, 4, generator=g) < 0.4
     v = 2 * torch.randn(3000, 4, generator=g) + 1.5 * y
     splits = {name: Split(Labels.from_dense(y), v) for name in ("valid", "test")}

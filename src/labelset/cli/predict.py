@@ -144,6 +144,8 @@ def _form(args: argparse.Namespace) -> str:
     """By the ending of --out; on a terminal reasons are text to read."""
     if args.out:
         found = ending(args.out)
+        if found is None and not Path(args.out).suffix:
+            return "jsonl"
         if found is None:
             raise ValueError(
                 f"--out {args.out}: a file that ends in {', '.join(ENDINGS)} is due here; name "
