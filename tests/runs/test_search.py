@@ -28,7 +28,7 @@ from labelset.runs.choosing import affordable, choose_found
 from labelset.runs.comparison import COSTS
 from labelset.runs.folds import Development
 from labelset.runs.shelf import InMemory
-from labelset.train.fitted import LATE
+from labelset.train.fitted import LATE, Failed
 
 FAMILIES = {"bce+linear", "frequency", "kernel-ridge", "extra-trees", "bce+mlp", "asl+mlp", "blend"}
 
@@ -59,6 +59,23 @@ def test_figures_are_those_of_the_models_that_one_walks_away_with(found):
         assert told.mean == pytest.approx(value, abs=1e-9), key
         kept.add(model.calibrator is not None)
     assert True in kept
+
+
+def test_what_is_not_solved_is_tried_with_less_strength(tmp_path, monkeypatch):
+    solve, strengths = families.solve, []
+
+    def hard(features, labels, folds, problems, **keys):
+        if keys.get("final") == "none" or type(problems[0].loss).__name__ != "ASL":
+            return solve(features, labels, folds, problems, **keys)
+        strengths.append(problems[0].strength)
+        if len(strengths) < 3:
+            return [Failed("it was not solved") for _ in problems]
+        return solve(features, labels, folds, problems, **keys)
+
+    monkeypatch.setattr(families, "solve", hard)
+    plan = Plan(losses=("bce", "asl"), single=True, seconds=5.0)
+    assert "asl+linear" in compare(data(120), plan, tmp_path / "run").standings
+    assert strengths == [strengths[0], strengths[0] / 4, strengths[0] / 16]
 
 
 def test_every_family_stands_in_one_table(found):

@@ -5,6 +5,7 @@ A family yields its candidates as it fits them; `search.py` keeps them, within o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +20,7 @@ from labelset.data import SparseRows
 from labelset.runs import label_text
 from labelset.runs.plan import Task, parse
 from labelset.runs.shelf import tasks_of
-from labelset.train.fitted import Failed, Fitted
+from labelset.train.fitted import LATE, Failed, Fitted
 from labelset.train.rivals import estimator
 from labelset.train.solve import Problem, solve, strengths
 
@@ -35,6 +36,8 @@ SAMPLE = 2_000
 """Rows on which settings are tried where there are many more."""
 ABOUT = (0.4, 1.0, 2.5)
 """Of a strength found by trial: on all rows a solution leads to the next, at little cost."""
+HOLD, HELD = 4.0, 2
+"""What is not solved is tried with so much less strength, so often."""
 WEIGHTS = 1 << 25
 """Of a head: up to so many, several are kept at a time."""
 NARROW = 4_000
@@ -125,16 +128,27 @@ def _screened(
     return best, {task: why for task, why in failed.items() if task not in best}
 
 
-def _solved(search: Search, task: Task, strength: float, seconds: float | None) -> Fitted | Failed:
-    """With the strength of the trial; where there are many more rows, also with those about it."""
+def _solved(
+    search: Search, task: Task, strength: float, seconds: float | None, held: int = 0
+) -> Fitted | Failed:
+    """With the strength of the trial; where there are many more rows, also with those about it.
+
+    A loss that levels off may have no solution that is found with that little to hold its weights:
+    then with more.
+    """
     development, features = search.development, search.features
     loss, weights = problem_of(search, task).loss, features.shape[1] * development.labels.n
     costly = loss.of_sums or loss.saturates_positives or loss.saturates_negatives
     few = len(development.rows) <= SAMPLE
     about = (1.0,) if few or costly or not search.sparse or weights > WEIGHTS else ABOUT
     problems = [problem_of(search, task, strength * factor) for factor in about]
+    began = time.perf_counter()
     fits = solve(features, development.labels, development.folds, problems, seconds=seconds)
-    return fits[0] if len(fits) == 1 else _best(search, fits)
+    found = fits[0] if len(fits) == 1 else _best(search, fits)
+    if isinstance(found, Failed) and found is not LATE and held < HELD:
+        left = None if seconds is None else seconds - (time.perf_counter() - began)
+        return _solved(search, task, strength / HOLD, left, held + 1)
+    return found
 
 
 def label_names(search: Search) -> Iterator[Outcome]:
