@@ -1,6 +1,7 @@
 """Imports point one way, through doors; a door's names are its own; the core is light."""
 
 import ast
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -213,3 +214,8 @@ def test_one_class_name_has_one_meaning():
 def test_no_file_is_too_long_to_be_one_idea():
     long = {path: n for path in PACKAGE.rglob("*.py") if (n := path.read_text().count("\n")) > 700}
     assert not long
+
+
+def test_files_that_are_tested_first_are_there():
+    first = runpy.run_path(str(ROOT / "tests" / "conftest.py"))["LONG"]
+    assert [name for name in first if not (ROOT / "tests" / name).is_file()] == []

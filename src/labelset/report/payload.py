@@ -284,7 +284,7 @@ CELLS = 1_100_000  # probabilities carried, over all candidates
 WIDE = 2_000_000  # where these would be too few rows to look at
 CHARACTERS = 900_000  # of texts
 LONGEST, SHORTEST = 600, 60  # characters of one text
-PIXELS = 900_000  # bytes of pictures
+PIXELS = 500_000  # bytes of pictures
 SIDE, SIDES = 48, (48, 32, 24, 16, 12)  # pixels of a picture worth a look, and of others
 ENOUGH, FEWEST = 200, 50  # rows: for which there is room up to WIDE, and in any case
 
