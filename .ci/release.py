@@ -49,9 +49,7 @@ def built() -> Path:
     ran(sys.executable, "-m", "build", "--no-isolation")
     (wheel,) = DIST.glob("*.whl")
     if sys.platform == "linux":
-        beside = (
-            f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        )
+        beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         env = os.environ | {"PATH": beside}
         ran(sys.executable, "-m", "auditwheel", "repair", wheel, "--wheel-dir", DIST, env=env)
         (repaired,) = (path for path in DIST.glob("*.whl") if path != wheel)
