@@ -61,6 +61,7 @@ def test_figures_are_those_of_the_models_that_one_walks_away_with(found):
     assert True in kept
 
 
+@pytest.mark.slow
 def test_what_is_not_solved_is_tried_with_less_strength(tmp_path, monkeypatch):
     solve, strengths = families.solve, []
 
@@ -135,6 +136,7 @@ def test_a_blend_is_the_mean_of_its_parts(found, tmp_path):
         SavedModel.open(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_stopped_half_way_it_goes_on_to_the_same_end(found, tmp_path):
     out, seen = tmp_path / "r", []
 
@@ -214,6 +216,7 @@ def test_in_memory_it_says_what_it_cannot_do():
         choose_model(data(), Plan(seeds=2))
 
 
+@pytest.mark.slow
 def test_an_estimator_that_no_file_can_hold_is_shown_and_not_chosen(tmp_path):
     spec = "sklearn.neighbors.KNeighborsClassifier:n_neighbors=5"
     broken = "sklearn.neighbors.KNeighborsClassifier:n_neighbors=0"
@@ -521,6 +524,7 @@ def test_where_others_keep_the_cores_busy_the_usual_time_is_longer(monkeypatch):
         assert looking.seconds == pytest.approx(usual, rel=0.2)
 
 
+@pytest.mark.slow
 def test_of_many_sparse_rows_strengths_about_the_trials_are_tried(
     tmp_path, monkeypatch, usual_effort
 ):
