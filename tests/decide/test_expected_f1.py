@@ -43,7 +43,7 @@ def test_best_of_all_sets(n, empty):
     check(np.round(rng.random((20, n)) * 4) / 4, empty)  # ties, zeros and ones
 
 
-@pytest.mark.parametrize("n", [10, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [10, *(pytest.param(n, marks=pytest.mark.slow) for n in (11, 12))])
 def test_best_of_all_sets_of_many(n):
     rng = np.random.default_rng(n)
     check(np.stack([rng.random(n), rng.random(n) ** 3, 0.1 * rng.random(n)]))

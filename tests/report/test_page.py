@@ -107,7 +107,7 @@ def test_the_code_of_the_page_never_makes_markup_of_text():
     ):
         assert word not in code
     assert "\r" not in code
-    assert len(code) < 160_000
+    assert len(code) < 145_000
 
 
 def test_a_report_is_there_whole_or_not_at_all(tmp_path, small, monkeypatch):

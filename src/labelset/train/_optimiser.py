@@ -37,9 +37,9 @@ class Optimiser:
         plain = [p for p in self._trained if all(p is not other for other in by_feature)]
         self.inner: list[torch.optim.Optimizer] = []
         self.recordable = False
-        if kind == "sgd":
-            from labelset.train._over_ranks import is_cut
+        from labelset.train._over_ranks import is_cut
 
+        if kind == "sgd":
             groups = _groups(plain + turned, weight_decay, shares)
             fused = not any(is_cut(p) for p in plain)  # torch has no fused steps for these
             self.inner.append(torch.optim.SGD(groups, lr=0.0, momentum=MOMENTUM, fused=fused))
@@ -47,7 +47,7 @@ class Optimiser:
         shared = turned if kind == "shared-adamw" else []
         rest = plain if shared else plain + turned
         if rest:
-            cuda = all(p.is_cuda for p in rest)
+            cuda = all(p.is_cuda and not is_cut(p) for p in rest)
             groups = _groups(rest, weight_decay, shares)
             self.inner.append(torch.optim.AdamW(groups, fused=True, capturable=cuda))
             self.recordable = cuda and not shared
